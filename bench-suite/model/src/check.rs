@@ -1,0 +1,1 @@
+//! Checks of a record beyond its types.

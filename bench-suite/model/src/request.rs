@@ -1,0 +1,148 @@
+//! What the bench binary is asked to do: one workload, once.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// One workload to run, read by the bench binary as a single JSON document from standard input.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Request {
+    /// Must equal [`crate::PROTOCOL_VERSION`].
+    pub protocol_version: u32,
+    /// What answers the operations.
+    pub backend: Backend,
+    /// What is done.
+    pub workload: Workload,
+    /// How much of it, and for how long.
+    pub load: Load,
+}
+
+/// What answers the operations.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub enum Backend {
+    /// Nothing: every operation is built and completes at once. Measures the harness itself.
+    Null,
+    /// A server that speaks the MySQL protocol.
+    Server {
+        /// Where it listens.
+        endpoint: Endpoint,
+        /// Who logs in.
+        account: Account,
+        /// The server's process as the bench binary sees it, to read its CPU time; `None` when it is on another machine.
+        server_pid: Option<u32>,
+    },
+}
+
+/// Where a server listens. Never `localhost`, which means a socket to some clients and TCP to others.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "transport", rename_all = "kebab-case", deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub enum Endpoint {
+    /// A UNIX socket.
+    Unix {
+        /// The socket's path.
+        path: PathBuf,
+    },
+    /// TCP, with `TCP_NODELAY`.
+    Tcp {
+        /// An address, not a name: resolving is not what is benched.
+        address: std::net::IpAddr,
+        /// The port.
+        port: u16,
+    },
+}
+
+impl Endpoint {
+    /// `unix` or `tcp`: part of what makes two results comparable.
+    pub fn transport(&self) -> &'static str {
+        match self {
+            Endpoint::Unix { .. } => "unix",
+            Endpoint::Tcp { .. } => "tcp",
+        }
+    }
+}
+
+/// A database account.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Account {
+    /// User name.
+    pub user: String,
+    /// Password; empty for none. Never printed, never recorded.
+    pub password: String,
+}
+
+impl std::fmt::Debug for Account {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Account({})", self.user)
+    }
+}
+
+/// One benched behaviour with its parameters.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "name", rename_all = "kebab-case", deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub enum Workload {
+    /// `SELECT c FROM … WHERE id = ?` on a primary key, uniformly chosen; each row's content is checked.
+    PointSelect {
+        /// Prepared statement (binary protocol) or text.
+        statement: Statement,
+        /// Rows in the table, ids 1 to `rows`.
+        rows: u64,
+    },
+    /// `DO 0`: the least a server can do for a query.
+    Do0,
+}
+
+impl Workload {
+    /// Every workload's name, for messages that suggest one.
+    pub const NAMES: [&str; 2] = ["point-select", "do0"];
+
+    /// Name with its variant, as tables print it: `point-select/prepared`, `do0`.
+    pub fn label(&self) -> String {
+        match self {
+            Workload::PointSelect { statement: Statement::Prepared, .. } => "point-select/prepared".into(),
+            Workload::PointSelect { statement: Statement::Text, .. } => "point-select/text".into(),
+            Workload::Do0 => "do0".into(),
+        }
+    }
+}
+
+/// How a statement is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub enum Statement {
+    /// Prepared once a connection, then executed by its id.
+    Prepared,
+    /// Sent as text each time.
+    Text,
+}
+
+/// A closed loop: each connection sends its next operation when the answer to the last has arrived.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Load {
+    /// Connections, 1 or more. With the null back-end: independent loops.
+    pub connections: u32,
+    /// Client threads; `None`: as many as cores, at most `connections`.
+    pub threads: Option<u32>,
+    /// Load before the timed part, in seconds; not counted.
+    pub warmup_s: f64,
+    /// The timed part's limit in seconds.
+    pub duration_s: f64,
+    /// The timed part's limit in operations over all connections; `None`: only the time limits.
+    pub operations: Option<u64>,
+    /// With an operation's number it decides everything about that operation.
+    pub seed: u64,
+    /// Seconds between two [`crate::message::Interval`] messages.
+    pub interval_s: f64,
+    /// A reply that takes longer than this, in seconds, counts as a lost connection.
+    pub reply_timeout_s: f64,
+}

@@ -1,0 +1,2 @@
+//! The bench binary.
+fn main() {}
