@@ -1,0 +1,44 @@
+//! Ctrl-C and SIGTERM: the first asks everything to end in order, the second ends at once.
+//!
+//! Children live in process groups of their own, so the terminal's Ctrl-C reaches only this process, which then decides.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use anyhow::Result;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::failure::{Failure, Kind};
+
+static SIGNALS: AtomicU32 = AtomicU32::new(0);
+
+/// Starts to listen. Called once, first thing.
+pub fn install() -> Result<()> {
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+    std::thread::spawn(move || {
+        for _ in signals.forever() {
+            if SIGNALS.fetch_add(1, Ordering::SeqCst) > 0 {
+                // The kernel ends our children with us: each asked for that when it started (see `process::guard`).
+                std::process::exit(Kind::Interrupted.exit_code().into());
+            }
+            eprintln!("interrupted: ending in order (again to end at once)");
+        }
+    });
+    Ok(())
+}
+
+/// Whether a signal has come.
+pub fn requested() -> bool {
+    SIGNALS.load(Ordering::SeqCst) > 0
+}
+
+/// Stops a stage at a point where nothing is half done.
+pub fn check() -> Result<()> {
+    if requested() { Err(failure().into()) } else { Ok(()) }
+}
+
+/// The failure that stands for it.
+pub fn failure() -> Failure {
+    Failure::new(Kind::Interrupted, "interrupted")
+        .next("run the same command again: it continues where it stopped")
+}

@@ -1,0 +1,208 @@
+//! A target: an architecture with its ABI, byte order, CPU baseline and emulator, as its file in `xtask/targets` says.
+
+use anyhow::Result;
+use serde::{Deserialize, Serialize};
+
+use crate::home::repository;
+
+/// One file of `xtask/targets`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Target {
+    /// The file's name without `.toml`; not in the file.
+    #[serde(skip_deserializing)]
+    pub name: String,
+    /// One line for people.
+    pub description: String,
+    /// Rust's name for it.
+    pub rust_triple: String,
+    /// What the GNU tools' names begin with, without the last `-`.
+    pub gnu_prefix: String,
+    /// `CMAKE_SYSTEM_PROCESSOR`.
+    pub cmake_processor: String,
+    /// Byte order.
+    pub byte_order: ByteOrder,
+    /// Bits of a pointer.
+    pub pointer_bits: u32,
+    /// -1: the stack grows downwards; 1: upwards.
+    pub stack_direction: i32,
+    /// The baseline.
+    pub cpu: Cpu,
+    /// What every ELF file must be.
+    pub elf: Elf,
+    /// How instructions beyond the baseline are found; `None`: they cannot be, and records say so.
+    pub isa: Option<Isa>,
+    /// Where headers and libraries come from.
+    pub sysroot: Sysroot,
+    /// What runs its programs here.
+    pub emulator: Emulator,
+    /// What the host needs for it.
+    pub host: Host,
+}
+
+/// Byte order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ByteOrder {
+    /// Least significant byte first.
+    Little,
+    /// Most significant byte first.
+    Big,
+}
+
+impl ByteOrder {
+    /// `little` or `big`.
+    pub fn name(self) -> &'static str {
+        match self {
+            ByteOrder::Little => "little",
+            ByteOrder::Big => "big",
+        }
+    }
+}
+
+/// The CPU baseline.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Cpu {
+    /// For people.
+    pub baseline: String,
+    /// C and C++ flags.
+    pub flags: Vec<String>,
+    /// `-C target-cpu`.
+    pub rust: String,
+}
+
+/// What every ELF file of the target must be.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Elf {
+    /// 32 or 64.
+    pub class: u32,
+    /// `e_machine`.
+    pub machine: u16,
+    /// Bits of `e_flags` that are compared.
+    pub flags_mask: u32,
+    /// Their value.
+    pub flags: u32,
+    /// The loader's path in the sysroot.
+    pub loader: String,
+    /// What `PT_INTERP` of a program must say.
+    pub interpreter: String,
+}
+
+/// How the disassembler is told of the baseline and of the newest CPU.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Isa {
+    /// Options of objdump that make it know the baseline only.
+    pub baseline: Vec<String>,
+    /// Options that make it know everything.
+    pub newest: Vec<String>,
+    /// Size of an instruction word in bytes.
+    pub word_bytes: u32,
+    /// Files that may hold newer instructions.
+    pub run_time_dispatch: Vec<RunTimeDispatch>,
+}
+
+/// A file that looks at the CPU before it uses newer instructions.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct RunTimeDispatch {
+    /// Its name.
+    pub file: String,
+    /// How it is known.
+    pub why: String,
+}
+
+/// Where the sysroot comes from.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "from", deny_unknown_fields, rename_all = "kebab-case")]
+pub enum Sysroot {
+    /// Debian's binary packages of another architecture.
+    Debian {
+        /// Debian's name for the architecture.
+        architecture: String,
+        /// Suites to take them from.
+        suites: Vec<String>,
+        /// The folder name of its libraries.
+        multiarch: String,
+        /// Packages; what they depend on comes too.
+        packages: Vec<String>,
+    },
+}
+
+/// The emulator of user programs.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Emulator {
+    /// Its program.
+    pub program: String,
+    /// `-cpu`: the baseline.
+    pub cpu: String,
+    /// Lowest version that works.
+    pub minimum: String,
+    /// Why not lower.
+    pub why: String,
+    /// Debian package that holds a new enough one.
+    pub package: String,
+    /// Suites of that package.
+    pub suites: Vec<String>,
+}
+
+/// What the host needs.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Host {
+    /// Debian packages.
+    pub packages: Vec<String>,
+}
+
+impl Target {
+    /// Reads the target `name`.
+    pub fn load(name: &str) -> Result<Self> {
+        let mut target: Target = super::load(&repository().join("xtask/targets"), "target", name)?;
+        target.name = name.to_string();
+        Ok(target)
+    }
+
+    /// The names of all targets.
+    pub fn names() -> Result<Vec<String>> {
+        super::names(&repository().join("xtask/targets"))
+    }
+
+    /// A GNU tool of the target, e.g. `powerpc64le-linux-gnu-gcc`.
+    pub fn tool(&self, tool: &str) -> String {
+        format!("{}-{tool}", self.gnu_prefix)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_target_file_can_be_read() {
+        for name in Target::names().unwrap() {
+            let target = Target::load(&name).unwrap();
+            assert!(!target.cpu.flags.is_empty(), "{name} has no CPU flags");
+        }
+    }
+
+    #[test]
+    fn a_misspelt_target_is_answered_with_the_nearest() {
+        let message = Target::load("ppc64el").unwrap_err().to_string();
+        assert!(message.contains("did you mean ppc64le?"), "{message}");
+    }
+
+    #[test]
+    fn a_misspelt_key_is_answered_with_file_and_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("x.toml");
+        std::fs::write(&file, "description = \"x\"\nrust-tripel = \"y\"\n").unwrap();
+        let message = super::super::read::<Target>(&file).unwrap_err().to_string();
+        assert!(
+            message.contains("x.toml") && message.contains("line 2") && message.contains("rust-tripel"),
+            "{message}"
+        );
+    }
+}
