@@ -1,11 +1,23 @@
 //! portbench's orchestrator: a table of contents.
 
+mod debian;
+mod elf;
 mod failure;
 mod home;
 mod interrupt;
 mod process;
+mod setup;
 mod stage;
+mod stages;
 mod tables;
 mod ui;
+mod verbs;
 
-fn main() {}
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    let cli = verbs::Cli::parse();
+    verbs::report(verbs::run(cli))
+}

@@ -1,0 +1,273 @@
+//! Debian packages without touching the host: a private apt root for any suite and architecture.
+//!
+//! The mirror is the one that the machine's own apt is configured for; signatures are checked by apt as always.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::failure::{Failure, Kind};
+use crate::home::Home;
+use crate::process::{self, Logged};
+use crate::stage;
+
+const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+
+/// `VERSION_CODENAME` of a Debian host, e.g. `bookworm`; `None` on another distribution or without apt.
+pub fn codename() -> Option<String> {
+    let text = fs::read_to_string("/etc/os-release").ok()?;
+    let value = |key: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='))?;
+        Some(line.trim_matches('"').to_string())
+    };
+    (value("ID")? == "debian" && process::find_program("apt-get").is_some()).then(|| value("VERSION_CODENAME"))?
+}
+
+/// What the host is called, for messages.
+pub fn host_name() -> String {
+    let text = fs::read_to_string("/etc/os-release").unwrap_or_default();
+    let pretty = text.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="));
+    pretty.map_or("an unknown system".into(), |name| name.trim_matches('"').to_string())
+}
+
+/// Base addresses of the Debian mirrors that the machine's apt is configured for, each ending in `/`.
+pub fn mirrors() -> Result<Vec<String>> {
+    // Asked of apt rather than read from its files, which have two formats and many places.
+    let mut command = Command::new("apt-get");
+    command.args(["update", "--print-uris"]);
+    let text = process::output(command).context("cannot ask apt for its mirrors")?;
+    Ok(mirrors_of(&text))
+}
+
+/// The base addresses in the output of `apt-get update --print-uris` that hold Debian itself.
+fn mirrors_of(text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for line in text.lines() {
+        let Some(uri) = line.strip_prefix('\'').and_then(|rest| rest.split('\'').next()) else { continue };
+        let Some((base, rest)) = uri.split_once("dists/") else { continue };
+        let suite = rest.split('/').next().unwrap_or_default();
+        // Third-party sources have no `-updates` and no `-security`, and are not called debian.
+        let debian = base.trim_end_matches('/').ends_with("debian") || suite.ends_with("-security");
+        if debian && !found.iter().any(|known| known == base) {
+            found.push(base.to_string());
+        }
+    }
+    found
+}
+
+/// A package file that apt downloaded.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Package {
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+}
+
+impl std::fmt::Display for Package {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.name, self.version)
+    }
+}
+
+/// An apt root of our own: its lists, its cache and its empty list of installed packages.
+pub struct AptRoot {
+    folder: PathBuf,
+    config: PathBuf,
+    log: PathBuf,
+    suites: Vec<String>,
+    _lock: fs::File,
+}
+
+impl AptRoot {
+    /// Makes the root for an architecture and suites, and brings its lists up to date.
+    pub fn open(home: &Home, architecture: &str, suites: &[String]) -> Result<Self> {
+        let mirrors = mirrors()?;
+        if mirrors.is_empty() {
+            return Err(Failure::new(Kind::StageFailed, "apt is configured with no Debian mirror")
+                .next("add one to /etc/apt/sources.list.d, then run this again")
+                .into());
+        }
+        let key = stage::key_of(&(architecture, suites, &mirrors))?;
+        let folder = home.folder("apt")?.join(format!("{architecture}-{key}"));
+        for part in ["state/lists/partial", "cache/archives/partial", "etc"] {
+            fs::create_dir_all(folder.join(part)).with_context(|| format!("cannot make {}", folder.display()))?;
+        }
+        let lock = stage::lock(&folder.join("lock"), "the same packages")?;
+        fs::write(folder.join("state/status"), "")?;
+        fs::write(folder.join("etc/sources.list"), sources(&mirrors, suites))?;
+        let config = folder.join("apt.conf");
+        fs::write(&config, apt_conf(&folder, architecture))?;
+        let log = home.log(&format!("apt-{architecture}"))?;
+        let root = AptRoot { folder, config, log, suites: suites.to_vec(), _lock: lock };
+        root.logged("check the network, then run the same command again").run(root.apt_get(&["update"]))?;
+        Ok(root)
+    }
+
+    fn logged<'a>(&'a self, next: &'a str) -> Logged<'a> {
+        Logged { name: "apt-get", log: &self.log, next }
+    }
+
+    fn apt_get(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new("apt-get");
+        command.env("APT_CONFIG", &self.config).env("LC_ALL", "C").args(arguments);
+        command
+    }
+
+    /// Downloads packages and all that they depend on; the files' paths.
+    pub fn download_closure(&self, packages: &[String]) -> Result<Vec<PathBuf>> {
+        let archives = self.folder.join("cache/archives");
+        let before = debs(&archives)?;
+        let mut arguments = vec!["install", "--yes", "--no-install-recommends", "--download-only"];
+        arguments.extend(packages.iter().map(String::as_str));
+        self.find(self.logged("see the log").run(self.apt_get(&arguments)), packages)?;
+        // What another list of packages left in the cache does not belong to this one.
+        let mut asked = self.apt_get(&["install", "--yes", "--no-install-recommends", "--print-uris", "-qq"]);
+        asked.args(packages).args(["-o", "Dir::Cache::archives=/nonexistent/"]);
+        let listed = process::output(asked).ok().map(|text| file_names(&text));
+        let wanted = |file: &PathBuf| match (&listed, file.file_name()) {
+            (Some(names), Some(name)) if !names.is_empty() => names.contains(&*name.to_string_lossy()),
+            _ => !before.contains(file),
+        };
+        Ok(debs(&archives)?.into_iter().filter(wanted).collect())
+    }
+
+    /// Downloads one package alone, optionally the newest whose version begins with `version`.
+    pub fn download_one(&self, package: &str, version: Option<&str>) -> Result<PathBuf> {
+        let wanted = match version {
+            None => package.to_string(),
+            Some(version) => format!("{package}={}", self.version_of(package, version)?),
+        };
+        let folder = tempfile::tempdir_in(&self.folder)?;
+        let mut command = self.apt_get(&["download", &wanted]);
+        command.current_dir(folder.path());
+        self.find(self.logged("see the log").run(command), &[wanted.clone()])?;
+        let files = debs(folder.path())?;
+        let file = files.first().with_context(|| format!("apt downloaded no file for {wanted}"))?;
+        let name = file.file_name().context("a file without a name")?;
+        let kept = self.folder.join("cache").join(name);
+        fs::rename(file, &kept)?;
+        Ok(kept)
+    }
+
+    fn version_of(&self, package: &str, version: &str) -> Result<String> {
+        let mut command = Command::new("apt-cache");
+        command.env("APT_CONFIG", &self.config).args(["madison", package]);
+        let text = process::output(command)?;
+        let versions = text.lines().filter_map(|line| line.split('|').nth(1)).map(str::trim);
+        let begins = |v: &&str| v.strip_prefix(version).is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()));
+        versions.clone().find(begins).map(String::from).ok_or_else(|| {
+            let all: BTreeSet<&str> = versions.collect();
+            let have = all.into_iter().collect::<Vec<_>>().join(", ");
+            let what = format!("no {package} {version} in {}: there is {have}", self.suites.join(", "));
+            Failure::new(Kind::MissingPackages, what).log(&self.log).into()
+        })
+    }
+
+    /// Turns apt's own words for a missing package into ours.
+    fn find(&self, result: Result<()>, packages: &[String]) -> Result<()> {
+        let Err(error) = result else { return Ok(()) };
+        let said = process::tail(&self.log, 12);
+        let missing = said.lines().find_map(|line| {
+            let rest = line.strip_prefix("E: Unable to locate package ")?;
+            Some(rest.trim().to_string())
+        });
+        match missing {
+            Some(name) => {
+                let what = format!("no package `{name}` in {} (asked for {})", self.suites.join(", "), packages.join(" "));
+                Err(Failure::new(Kind::MissingPackages, what)
+                    .log(&self.log)
+                    .next("mend the package's name in the table that asks for it")
+                    .into())
+            }
+            None => Err(error),
+        }
+    }
+}
+
+fn sources(mirrors: &[String], suites: &[String]) -> String {
+    let signed = if Path::new(KEYRING).exists() { format!("[signed-by={KEYRING}] ") } else { String::new() };
+    // Point releases only: a security archive's indexes for other architectures are not always whole.
+    let main = mirrors.iter().find(|mirror| !mirror.trim_end_matches('/').ends_with("-security"));
+    let lines = suites.iter().flat_map(|suite| main.map(|mirror| format!("deb {signed}{mirror} {suite} main\n")));
+    lines.collect()
+}
+
+fn apt_conf(folder: &Path, architecture: &str) -> String {
+    let at = |part: &str| folder.join(part).display().to_string();
+    // Names are from apt.conf(5). The sandbox user could not read a folder below a private home.
+    format!(
+        "Dir::State \"{}\";\nDir::State::status \"{}\";\nDir::Cache \"{}\";\nDir::Etc::sourcelist \"{}\";\n\
+         Dir::Etc::sourceparts \"/dev/null\";\nDir::Etc::preferences \"/dev/null\";\n\
+         Dir::Etc::preferencesparts \"/dev/null\";\nAPT::Architecture \"{architecture}\";\n\
+         APT::Architectures {{ \"{architecture}\"; }};\nAPT::Sandbox::User \"root\";\n\
+         APT::Keep-Downloaded-Packages \"true\";\nAcquire::Languages \"none\";\nAcquire::Retries \"3\";\n",
+        at("state"),
+        at("state/status"),
+        at("cache"),
+        at("etc/sources.list"),
+    )
+}
+
+fn debs(folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut files: Vec<PathBuf> = fs::read_dir(folder)
+        .with_context(|| format!("cannot read {}", folder.display()))?
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.extension().is_some_and(|e| e == "deb"))
+        .collect();
+    files.sort();
+    Ok(files)
+}
+
+/// File names in the output of `apt-get install --print-uris`: `'URI' NAME SIZE HASH`.
+fn file_names(text: &str) -> BTreeSet<String> {
+    text.lines().filter(|l| l.starts_with('\'')).filter_map(|l| l.split(' ').nth(1)).map(String::from).collect()
+}
+
+/// Name and version of a package file.
+pub fn package_of(deb: &Path) -> Result<Package> {
+    let mut command = Command::new("dpkg-deb");
+    command.args(["--show", "--showformat=${Package} ${Version}"]).arg(deb);
+    let text = process::output(command)?;
+    let (name, version) = text.trim().split_once(' ').context("dpkg-deb named no package and version")?;
+    Ok(Package { name: name.into(), version: version.into() })
+}
+
+/// Unpacks a package file into a folder; nothing of it is run.
+pub fn unpack(deb: &Path, folder: &Path) -> Result<()> {
+    let mut command = Command::new("dpkg-deb");
+    command.arg("--extract").arg(deb).arg(folder);
+    process::output(command).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mirrors_are_those_that_hold_debian() {
+        let text = "'http://m.example/debian/dists/bookworm/InRelease' m_dists_bookworm_InRelease 0 \n\
+                    'http://m.example/debian/dists/bookworm-updates/InRelease' x 0 \n\
+                    'http://s.example/debian-security/dists/bookworm-security/InRelease' y 0 \n\
+                    'https://deb.other.example/node_20.x/dists/nodistro/InRelease' z 0 \n";
+        assert_eq!(mirrors_of(text), ["http://m.example/debian/", "http://s.example/debian-security/"]);
+    }
+
+    #[test]
+    fn suites_come_from_the_main_mirror() {
+        let mirrors = ["http://s/debian-security/".to_string(), "http://m/debian/".into()];
+        let text = sources(&mirrors, &["bookworm".into(), "sid".into()]);
+        assert!(text.contains("http://m/debian/ bookworm main") && text.contains("/ sid main"), "{text}");
+        assert!(!text.contains("security"), "{text}");
+    }
+
+    #[test]
+    fn file_names_are_read_from_print_uris() {
+        let text = "'http://m/pool/a_1%253a2_all.deb' a_1%3a2_all.deb 12 SHA256:0\nReading…\n";
+        assert_eq!(file_names(text).into_iter().collect::<Vec<_>>(), ["a_1%3a2_all.deb"]);
+    }
+}

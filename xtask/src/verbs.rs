@@ -1,0 +1,80 @@
+//! The verbs of `cargo xtask`: one file each, with its flags and its `run`.
+
+mod guard;
+mod products;
+mod setup;
+mod sysroot;
+mod targets;
+mod toolchain;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+use crate::failure::{Kind, kind_of};
+use crate::interrupt;
+
+/// Builds, patches, deploys and benches MySQL, MariaDB and NDB Cluster for POWER8, x86 and new architectures.
+///
+/// Heavy results live in one cache for all checkouts: $PORTBENCH_HOME, else ~/.cache/portbench.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", version, after_help = AFTER_HELP)]
+pub struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  cargo xtask bench --target ppc64le                 build, run and bench MariaDB on emulated POWER8
+  cargo xtask bench --target ppc64le --from distro   the same with the distribution's own build, in minutes
+  cargo xtask doctor --target ppc64le                what works here, and how to mend what does not
+
+Exit codes:
+  0 ok   1 bug   2 usage   3 a stage failed (31 disk full, 32 emulator broken, 33 port in use, 34 server died at start,
+  35 server lost in mid-run, 36 server not ready in time)   4 a verification failed (41 corrupt download, 42 incomplete
+  sysroot, 43 wrong data, 44 bad record)   5 a regression was found   130 interrupted";
+
+#[derive(Subcommand)]
+enum Verb {
+    Targets(targets::Args),
+    Products(products::Args),
+    Setup(setup::Args),
+    Sysroot(sysroot::Args),
+    Toolchain(toolchain::Args),
+    #[command(hide = true)]
+    Guard(guard::Args),
+}
+
+/// Runs the verb.
+pub fn run(cli: Cli) -> Result<()> {
+    if let Verb::Guard(args) = cli.verb {
+        return guard::run(args);
+    }
+    interrupt::install()?;
+    match cli.verb {
+        Verb::Targets(args) => targets::run(args),
+        Verb::Products(args) => products::run(args),
+        Verb::Setup(args) => setup::run(args),
+        Verb::Sysroot(args) => sysroot::run(args),
+        Verb::Toolchain(args) => toolchain::run(args),
+        Verb::Guard(_) => Ok(()),
+    }
+}
+
+/// Says what went wrong and turns it into the exit code.
+pub fn report(result: Result<()>) -> ExitCode {
+    let Err(error) = result else { return ExitCode::SUCCESS };
+    let red = console::Style::new().for_stderr().red().bold();
+    eprintln!("{} {error:#}", red.apply_to("error:"));
+    match kind_of(&error) {
+        Some(kind) => {
+            if kind == Kind::DiskFull && !format!("{error:#}").contains("next:") {
+                eprintln!("  next: free some space, or export PORTBENCH_HOME=/a/folder/on/a/larger/disk");
+            }
+            ExitCode::from(kind.exit_code())
+        }
+        None => ExitCode::from(1),
+    }
+}
