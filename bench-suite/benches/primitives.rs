@@ -1,4 +1,5 @@
-//! Criterion benches of what an operation is made of; never of load: that is what the bench binary itself measures.
+//! Criterion benches of what an operation is made of; never of load: that is what the bench binary itself
+//! measures.
 #![allow(missing_docs, reason = "criterion_group! makes a function without any")]
 
 use std::hint::black_box;

@@ -27,7 +27,8 @@ pub fn difference(before: CpuTime, after: CpuTime) -> CpuTime {
     }
 }
 
-/// Fields 14 and 15, counted behind the last parenthesis: the program's name, in parentheses, may hold anything.
+/// Fields 14 and 15, counted behind the last parenthesis: the program's name, in parentheses, may hold
+/// anything.
 fn parse_stat(stat: &str, ticks_per_s: u64) -> Option<CpuTime> {
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_ascii_whitespace().skip(11);

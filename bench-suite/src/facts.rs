@@ -24,8 +24,8 @@ pub fn read() -> Facts {
 
 /// The CPU as `/proc/cpuinfo` names it.
 ///
-/// POWER says `cpu` and `revision`. A program under qemu-user sees the host's file, whose `model name` is then not this
-/// machine's: on POWER only `cpu` counts.
+/// POWER says `cpu` and `revision`. A program under qemu-user sees the host's file, whose `model name` is
+/// then not this machine's: on POWER only `cpu` counts.
 fn cpu_model(cpuinfo: &str, machine: &str) -> Option<String> {
     let field = |name: &str| {
         cpuinfo.lines().find_map(|line| {

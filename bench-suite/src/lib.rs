@@ -1,8 +1,8 @@
 //! portbench's load generator: what is cross-compiled and runs on the target.
 //!
-//! One request comes in as JSON, messages go out a line each; see `model`. From the outside in: [`run`] does the phases in
-//! their order; [`engine`] drives the connections; [`workloads`] know what is asked and what must be answered; [`client`]
-//! speaks the MySQL protocol and touches no socket.
+//! One request comes in as JSON, messages go out a line each; see `model`. From the outside in: [`run`]
+//! does the phases in their order; [`engine`] drives the connections; [`workloads`] know what is asked and
+//! what must be answered; [`client`] speaks the MySQL protocol and touches no socket.
 
 pub mod client;
 pub mod control;

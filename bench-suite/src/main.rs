@@ -13,9 +13,9 @@ use model::Message;
 use model::message::{EndedBy, Failed, FailedKind, Measurement};
 
 const HELP: &str = "\
-portbench's load generator. It reads one request, a JSON document, from standard input and writes one JSON message a line \
-to standard output: hello, phases with what belongs to them, and last finished or failed. What it has to say to people \
-goes to standard error.
+portbench's load generator. It reads one request, a JSON document, from standard input and writes one JSON \
+message a line to standard output: hello, phases with what belongs to them, and last finished or failed. \
+What it has to say to people goes to standard error.
 
 The first SIGINT or SIGTERM ends the timed part early and keeps its result; the second ends the program at once.";
 

@@ -108,8 +108,8 @@ fn questions(control: &mut Control) -> Result<Asked, ControlError> {
     Ok(Asked { server, control: control.questions() })
 }
 
-/// What others than the control connection asked since `before`. A server that is gone is a failure, one that was
-/// restarted has a new counter.
+/// What others than the control connection asked since `before`. A server that is gone is a failure, one
+/// that was restarted has a new counter.
 fn asked_since(
     control: &mut Control,
     before: &Asked,

@@ -1,4 +1,5 @@
-//! What the main thread watches while the threads work: intervals, interruption, and whether the server is still there.
+//! What the main thread watches while the threads work: intervals, interruption, and whether the server is
+//! still there.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,5 @@
-//! Do the limits of server and machine suffice? Computed before any load, so that no run dies of them in its middle.
+//! Do the limits of server and machine suffice? Computed before any load, so that no run dies of them in
+//! its middle.
 
 use model::message::FailedKind;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -6,7 +7,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use crate::control::{Control, ControlError};
 use crate::failure::Failure;
 
-/// Files of this process beside its connections: standard streams, the control connection, what libraries open.
+/// Files of this process beside its connections: standard streams, the control connection, what libraries
+/// open.
 const OTHER_FILES: u64 = 16;
 /// A thread's epoll descriptor and its copy.
 const FILES_A_THREAD: u64 = 3;

@@ -225,8 +225,12 @@ impl Session<'_> {
     }
 }
 
-/// A measurement of at least one operation.
+/// A measurement of at least one operation that does not contradict itself.
 fn something(measurement: Measurement) -> Result<Measurement, Failure> {
+    if let Some(wrong) = model::check::measurement(&measurement).first() {
+        let detail = format!("the measurement contradicts itself, a bug in bench-suite: {wrong}");
+        return Err(Failure::new(FailedKind::Internal, detail).with_partial(measurement));
+    }
     if measurement.operations > 0 || measurement.errors.contains_key("wrong-answer") {
         return Ok(measurement);
     }

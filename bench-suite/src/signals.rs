@@ -1,4 +1,5 @@
-//! SIGINT and SIGTERM: the first asks the run to end and keep its results, the second ends the program at once.
+//! SIGINT and SIGTERM: the first asks the run to end and keep its results, the second ends the program at
+//! once.
 
 use std::io;
 use std::sync::Arc;

@@ -17,8 +17,8 @@ pub enum Socket {
 }
 
 impl Socket {
-    /// Begins to connect. A UNIX socket whose queue is full says [`io::ErrorKind::WouldBlock`]; a TCP connection that is
-    /// refused says so at the first read.
+    /// Begins to connect. A UNIX socket whose queue is full says [`io::ErrorKind::WouldBlock`]; a TCP
+    /// connection that is refused says so at the first read.
     pub fn connect(endpoint: &Endpoint) -> io::Result<Socket> {
         match endpoint {
             Endpoint::Unix { path } => mio::net::UnixStream::connect(path).map(Socket::Unix),

@@ -1,8 +1,8 @@
 //! A MySQL client without sockets: bytes in, events out; the caller moves the bytes.
 //!
-//! [`Session`] is one connection's state, from the server's greeting to replies. Whatever arrives, it never panics and
-//! never waits for nothing: what does not follow the protocol is a [`ClientError`], after which the connection is to be
-//! dropped, because nothing that follows can be trusted.
+//! [`Session`] is one connection's state, from the server's greeting to replies. Whatever arrives, it never
+//! panics and never waits for nothing: what does not follow the protocol is a [`ClientError`], after which
+//! the connection is to be dropped, because nothing that follows can be trusted.
 
 mod auth;
 mod handshake;

@@ -1,7 +1,7 @@
 //! Packets: a 3-byte length and a sequence number before each payload of at most 16 MiB - 1.
 //!
-//! [`Framer`] takes bytes in any portions and gives out whole payloads as ranges of its one buffer; a payload that was
-//! split over several packets is made contiguous in place.
+//! [`Framer`] takes bytes in any portions and gives out whole payloads as ranges of its one buffer; a
+//! payload that was split over several packets is made contiguous in place.
 
 use std::ops::Range;
 

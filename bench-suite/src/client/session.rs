@@ -143,7 +143,8 @@ impl Session {
         let version = greeting.version.strip_prefix("5.5.5-").unwrap_or(&greeting.version);
         self.version = version.into();
         self.eof_deprecated = greeting.capabilities & capability::DEPRECATE_EOF != 0;
-        // The server's default plugin need not be the account's: if we lack it, let the server ask for another one.
+        // The server's default plugin need not be the account's: if we lack it, let the server ask for
+        // another one.
         let offered = auth::respond(&greeting.plugin, &self.password, &greeting.nonce);
         let (plugin, proof) = match offered {
             Some(proof) => (greeting.plugin.as_str(), proof),
@@ -188,7 +189,8 @@ impl Session {
         self.framer.skip_sequence();
     }
 
-    /// Begins a command: the caller appends its payload to the returned bytes and calls [`Session::end_command`].
+    /// Begins a command: the caller appends its payload to the returned bytes and calls
+    /// [`Session::end_command`].
     #[inline]
     pub fn begin_command(&mut self) -> Result<&mut Vec<u8>, ClientError> {
         if !matches!(self.state, State::Idle) {

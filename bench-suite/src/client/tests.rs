@@ -5,7 +5,8 @@ use super::*;
 
 const ROW: &[u8] = b"\x05hello";
 
-/// A server's side of a conversation: what it sends, part by part; each part is sent after we sent something.
+/// A server's side of a conversation: what it sends, part by part; each part is sent after we sent
+/// something.
 fn conversation(style: u32) -> Vec<Vec<u8>> {
     let greeting = script::greeting_with("5.5.5-10.11.18-MariaDB", "mysql_native_password", style);
     let switch = [b"\xfemysql_native_password\0" as &[u8], script::NONCE, b"\0"].concat();

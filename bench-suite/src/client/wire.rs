@@ -1,7 +1,7 @@
 //! Integers and strings as the MySQL protocol writes them, whatever the byte order of this machine.
 //!
-//! Everything on the wire is little endian. No value is ever read by copying memory over an integer: each goes through
-//! `from_le_bytes`, so a big-endian client reads what a little-endian one does.
+//! Everything on the wire is little endian. No value is ever read by copying memory over an integer: each
+//! goes through `from_le_bytes`, so a big-endian client reads what a little-endian one does.
 
 use super::ProtocolError;
 

@@ -1,4 +1,5 @@
-//! What a thread lets others see while it works: plain stores to its own cache lines, never read-modify-write.
+//! What a thread lets others see while it works: plain stores to its own cache lines, never
+//! read-modify-write.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 

@@ -1,6 +1,8 @@
-//! The closed loop: threads that share nothing hot, each with its own connections, numbers, histogram and counters.
+//! The closed loop: threads that share nothing hot, each with its own connections, numbers, histogram and
+//! counters.
 //!
-//! A thread does one [`Job`] after another, each to its very end: when a job has ended, nothing is in flight.
+//! A thread does one [`Job`] after another, each to its very end: when a job has ended, nothing is in
+//! flight.
 
 mod connection;
 mod counters;

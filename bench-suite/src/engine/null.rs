@@ -1,5 +1,5 @@
-//! The null back-end: each operation is chosen, encoded, recorded and counted, and nobody answers. What remains is what the
-//! harness itself costs.
+//! The null back-end: each operation is chosen, encoded, recorded and counted, and nobody answers. What
+//! remains is what the harness itself costs.
 
 use std::hint::black_box;
 

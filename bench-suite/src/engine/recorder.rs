@@ -123,8 +123,8 @@ impl Recorder {
 
     /// The latencies; `None` where nothing succeeded.
     ///
-    /// A bucket of the histogram is up to 0.1 % wide and is reported by its end, which can lie beyond the true maximum:
-    /// so each percentile is held between the exact minimum and maximum.
+    /// A bucket of the histogram is up to 0.1 % wide and is reported by its end, which can lie beyond the
+    /// true maximum: so each percentile is held between the exact minimum and maximum.
     pub fn latency(&self) -> Option<Latency> {
         if self.operations == 0 {
             return None;

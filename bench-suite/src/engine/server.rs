@@ -1,8 +1,9 @@
 //! A thread's connections to a server, all driven by one epoll loop.
 //!
-//! Whatever a connection is doing, the same two things move it on: bytes that arrive ([`ServerWorker::ready`]) and a look
-//! at all of them a few times a second ([`ServerWorker::sweep`]), which finds replies that are late and connections that
-//! are to be made again. The timed part reads the clock once an operation: one's end is the next one's beginning.
+//! Whatever a connection is doing, the same two things move it on: bytes that arrive
+//! ([`ServerWorker::ready`]) and a look at all of them a few times a second ([`ServerWorker::sweep`]),
+//! which finds replies that are late and connections that are to be made again. The timed part reads the
+//! clock once an operation: one's end is the next one's beginning.
 
 use std::io;
 use std::time::Duration;

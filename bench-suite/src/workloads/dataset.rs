@@ -1,7 +1,9 @@
-//! The table of point-select: every row is a function of its id, so the client knows what the server must say.
+//! The table of point-select: every row is a function of its id, so the client knows what the server must
+//! say.
 //!
-//! A stamp (data set, schema version, rows, complete) makes loading idempotent: a complete stamp that matches is kept,
-//! anything else that we stamped is dropped and loaded anew, and a table without a stamp is not ours and never touched.
+//! A stamp (data set, schema version, rows, complete) makes loading idempotent: a complete stamp that
+//! matches is kept, anything else that we stamped is dropped and loaded anew, and a table without a stamp
+//! is not ours and never touched.
 
 use std::fmt::Write;
 use std::time::Duration;

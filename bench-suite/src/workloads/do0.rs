@@ -1,4 +1,5 @@
-//! `DO 0`: the least that a server can do for a query. What remains is the network and the server's own handling.
+//! `DO 0`: the least that a server can do for a query. What remains is the network and the server's own
+//! handling.
 
 use model::message::DataCheck;
 

@@ -14,8 +14,8 @@ use crate::failure::Failure;
 
 /// One benched behaviour.
 ///
-/// Its operations are numbered: everything about one is a function of the seed and its number, so every run can be
-/// repeated, and threads need not agree on anything.
+/// Its operations are numbered: everything about one is a function of the seed and its number, so every run
+/// can be repeated, and threads need not agree on anything.
 pub trait Workload: Send + Sync {
     /// The statement that each connection prepares before the load; `None` where operations are text.
     fn statement(&self) -> Option<&str>;

@@ -1,4 +1,5 @@
-//! `SELECT c FROM portbench.point_select WHERE id = ?`: one row by its primary key, uniformly chosen, its content checked.
+//! `SELECT c FROM portbench.point_select WHERE id = ?`: one row by its primary key, uniformly chosen, its
+//! content checked.
 
 use model::message::DataCheck;
 use model::request::Statement;
