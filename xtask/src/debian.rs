@@ -13,8 +13,9 @@ use serde::{Deserialize, Serialize};
 use crate::failure::{Failure, Kind};
 use crate::home::Home;
 use crate::process::{self, Logged};
-use crate::stage;
+use crate::{interrupt, stage};
 
+const NETWORK: &str = "check the network, then run the same command again";
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
 /// `VERSION_CODENAME` of a Debian host, e.g. `bookworm`; `None` on another distribution or without apt.
@@ -59,6 +60,13 @@ fn mirrors_of(text: &str) -> Vec<String> {
     found
 }
 
+/// Debian's name for the host's architecture, e.g. `amd64`.
+pub fn host_architecture() -> Result<String> {
+    let mut command = Command::new("dpkg");
+    command.arg("--print-architecture");
+    Ok(process::output(command)?.trim().to_string())
+}
+
 /// A package file that apt downloaded.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Package {
@@ -80,6 +88,8 @@ pub struct AptRoot {
     config: PathBuf,
     log: PathBuf,
     suites: Vec<String>,
+    /// Whether every list could be brought up to date.
+    fresh: bool,
     _lock: fs::File,
 }
 
@@ -103,8 +113,12 @@ impl AptRoot {
         let config = folder.join("apt.conf");
         fs::write(&config, apt_conf(&folder, architecture))?;
         let log = home.log(&format!("apt-{architecture}"))?;
-        let root = AptRoot { folder, config, log, suites: suites.to_vec(), _lock: lock };
-        root.logged("check the network, then run the same command again").run(root.apt_get(&["update"]))?;
+        let mut root = AptRoot { folder, config, log, suites: suites.to_vec(), fresh: true, _lock: lock };
+        // A mirror may be half-way through its own update. What we need may be in the lists that did arrive.
+        if root.logged(NETWORK).run(root.apt_get(&["update"])).is_err() {
+            interrupt::check()?;
+            root.fresh = false;
+        }
         Ok(root)
     }
 
@@ -171,6 +185,10 @@ impl AptRoot {
     /// Turns apt's own words for a missing package into ours.
     fn find(&self, result: Result<()>, packages: &[String]) -> Result<()> {
         let Err(error) = result else { return Ok(()) };
+        if !self.fresh {
+            let what = format!("apt could not fetch the package lists of {}", self.suites.join(", "));
+            return Err(Failure::new(Kind::StageFailed, what).log(&self.log).next(NETWORK).into());
+        }
         let said = process::tail(&self.log, 12);
         let missing = said.lines().find_map(|line| {
             let rest = line.strip_prefix("E: Unable to locate package ")?;

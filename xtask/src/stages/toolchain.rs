@@ -26,6 +26,7 @@ use crate::ui;
 
 /// Raised when probes or the CMake file change.
 const RECIPE: u32 = 1;
+const STAGE: &str = "toolchains";
 
 /// A toolchain whose probes have passed.
 #[derive(Clone, Debug)]
@@ -125,7 +126,7 @@ pub fn make(home: &Home, target: &Target) -> Result<Toolchain> {
     let rust = rust_std::make(home, target)?;
     let compiler = compiler_version(target)?;
     let inputs = (target, sysroot.packages(), &emulator, &rust, &compiler, probe::SOURCES, RECIPE);
-    let stage = Stage { home, name: "toolchains", label: target.name.clone(), leftover: Leftover::Discard };
+    let stage = Stage { home, name: STAGE, label: target.name.clone(), leftover: Leftover::Discard };
     let parts = probe::Parts { target, sysroot: &sysroot, emulator: &emulator, rust: &rust };
     let done = stage.get(&inputs, |work| {
         ui::step("toolchain", &format!("probing {compiler} and Rust {} on {}", rust.version, emulator.version()));
@@ -135,10 +136,21 @@ pub fn make(home: &Home, target: &Target) -> Result<Toolchain> {
     })?;
     if done.reused {
         // A tool that worked last week may be broken today: one probe is run again, which takes a twentieth of a second.
-        probe::again(&parts, &done.folder)?;
+        probe::one(target, &sysroot, &emulator, &done.folder)?;
     }
     let (folder, key, probed) = (done.folder, done.key, done.receipt.probed);
     Ok(Toolchain { target: target.clone(), sysroot, emulator, rust, folder, key, compiler, probed })
+}
+
+/// Tries an emulator on the floating-point probe of a toolchain made earlier, at the baseline CPU; `None`: none was made.
+pub fn try_emulator(home: &Home, target: &Target, sysroot: &Sysroot, emulator: &Emulator) -> Option<Result<()>> {
+    let toolchains = fs::read_dir(home.root().join(STAGE)).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
+    let mine = format!("{}-", target.name);
+    let made = |path: &PathBuf| {
+        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&mine)) && path.join(probe::C_PROGRAM).exists()
+    };
+    let folder = toolchains.into_iter().find(made)?;
+    Some(probe::one(target, sysroot, emulator, &folder))
 }
 
 fn compiler_version(target: &Target) -> Result<String> {

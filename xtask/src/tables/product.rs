@@ -104,6 +104,8 @@ pub struct Install {
 pub struct Server {
     /// The program, in the install tree.
     pub program: String,
+    /// Its command-line client, in the install tree: asks the server for its settings.
+    pub client: String,
     /// Statements before the files, when a data folder is made.
     pub bootstrap_first: Vec<String>,
     /// SQL files in the install tree that make a data folder's system tables.
