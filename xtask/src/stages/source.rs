@@ -1,0 +1,242 @@
+//! A release's source tree, unpacked from its verified archive.
+//!
+//! Each file keeps its time, so that make and ninja do not regenerate what the release ships, and its mode.
+
+use std::error::Error;
+use std::fs::{self, File};
+use std::io::{self, Read, Seek};
+use std::path::{Component, Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context, Result};
+use flate2::read::GzDecoder;
+use serde::{Deserialize, Serialize};
+use tar::EntryType;
+
+use crate::failure::{Failure, Kind};
+use crate::home::{Home, repository};
+use crate::stage::{Leftover, Stage};
+use crate::stages::fetch::Archive;
+use crate::tables::product::{Product, Release};
+use crate::{interrupt, ui};
+
+/// Counted up when trees come out otherwise than before: older ones are not used again.
+const RECIPE: u32 = 1;
+
+/// Room that an unpacked tree takes, as a multiple of its archive's size: MariaDB's takes 6.
+const GROWTH: u64 = 8;
+
+/// The tree's place in the stage's folder, apart from the stamp.
+const TREE: &str = "tree";
+
+/// Receipt: the unpacked source of one release.
+#[derive(Clone, Debug)]
+pub struct SourceTree {
+    folder: PathBuf,
+    key: String,
+    patches: Vec<String>,
+    reused: bool,
+}
+
+impl SourceTree {
+    /// The folder that holds the release's top-level `CMakeLists.txt`.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Hash of what the tree was made of.
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// Names of the patches in it, in their order.
+    pub fn patches(&self) -> &[String] {
+        &self.patches
+    }
+
+    /// Whether it was found rather than unpacked.
+    pub fn reused(&self) -> bool {
+        self.reused
+    }
+}
+
+/// What a tree depends on.
+#[derive(Serialize)]
+struct Inputs<'a> {
+    sha256: &'a str,
+    recipe: u32,
+}
+
+/// What the stamp keeps.
+#[derive(Serialize, Deserialize)]
+struct Unpacked {
+    files: u64,
+}
+
+/// Finds the release's source tree, or unpacks it.
+///
+/// Fails with `CorruptDownload` where the archive is damaged, and with `StageFailed` where it holds anything but one
+/// top-level folder, or where the release has patches, which this version cannot apply.
+pub fn unpack(home: &Home, product: &Product, release: &Release, archive: &Archive) -> Result<SourceTree> {
+    refuse_patches(&repository().join("patches").join(&product.name).join(&release.version))?;
+    let label = format!("{}-{}", product.name, release.version);
+    let inputs = Inputs { sha256: archive.sha256(), recipe: RECIPE };
+    let stage = Stage { home, name: "sources", label: label.clone(), leftover: Leftover::Discard };
+    let done = stage.get(&inputs, |work| {
+        home.need_space(archive.size() * GROWTH, &format!("the source of {label}"))?;
+        ui::step("unpack", &label);
+        let files = unpack_into(archive.path(), &work.join(TREE))?;
+        Ok(Unpacked { files })
+    })?;
+    Ok(SourceTree { folder: done.folder.join(TREE), key: done.key, patches: Vec::new(), reused: done.reused })
+}
+
+/// A series that would be left out in silence makes a wrong record: better none.
+fn refuse_patches(folder: &Path) -> Result<()> {
+    let series = folder.join("series");
+    let text = match fs::read_to_string(&series) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        text => text.with_context(|| format!("cannot read {}", series.display()))?,
+    };
+    let entries = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    match entries.count() {
+        0 => Ok(()),
+        n => Err(Failure::new(
+            Kind::StageFailed,
+            format!("{} lists {n} patches, which cannot be applied by this version", series.display()),
+        )
+        .next("use a newer portbench, or empty the series to build the release as it is")
+        .into()),
+    }
+}
+
+/// Unpacks a `.tar.gz` so that what its one top-level folder holds comes to lie in `tree`. Returns how many files.
+fn unpack_into(archive: &Path, tree: &Path) -> Result<u64> {
+    if !archive.to_string_lossy().ends_with(".tar.gz") {
+        let what = format!("cannot unpack {}: only .tar.gz is known", archive.display());
+        return Err(Failure::new(Kind::StageFailed, what).next("pin a .tar.gz of this release").into());
+    }
+    let aside = tree.with_added_extension("unpacked");
+    fs::create_dir_all(&aside).with_context(|| format!("cannot make {}", aside.display()))?;
+    let file = File::open(archive).with_context(|| format!("cannot read {}", archive.display()))?;
+    let size = file.metadata()?.len();
+    // The clone shares its position with the file that is read: that is how far we are.
+    let mut position = file.try_clone()?;
+    let mut progress = ui::Progress::bytes("unpack", size);
+    let files = unpack_entries(file, archive, &aside, || {
+        progress.at(position.stream_position().unwrap_or(0), size);
+    });
+    progress.finish();
+    let files = files?;
+    let top = only_folder(archive, &aside)?;
+    fs::rename(&top, tree).with_context(|| format!("cannot place {}", tree.display()))?;
+    fs::remove_dir(&aside).with_context(|| format!("cannot remove {}", aside.display()))?;
+    Ok(files)
+}
+
+fn unpack_entries(file: File, archive: &Path, into: &Path, mut each: impl FnMut()) -> Result<u64> {
+    let mut reader = tar::Archive::new(GzDecoder::new(io::BufReader::with_capacity(1 << 18, file)));
+    reader.set_preserve_mtime(true);
+    let mut folders = Vec::new();
+    let mut files = 0;
+    for entry in reader.entries().map_err(|error| unreadable(archive, error))? {
+        interrupt::check()?;
+        each();
+        let mut entry = entry.map_err(|error| unreadable(archive, error))?;
+        refuse_escape(archive, &entry.path()?)?;
+        if entry.header().entry_type() == EntryType::Directory {
+            folders.push(entry);
+            continue;
+        }
+        place(archive, &mut entry, into)?;
+        files += 1;
+    }
+    // Last, and the deepest first: files that come to a folder would change its time, and its mode may forbid them.
+    folders.sort_by(|a, b| b.path_bytes().cmp(&a.path_bytes()));
+    for mut entry in folders {
+        place(archive, &mut entry, into)?;
+        keep_time(&entry, into)?;
+    }
+    // The checksum stands behind the last entry.
+    io::copy(&mut reader.into_inner(), &mut io::sink()).map_err(|error| damaged(archive, &error))?;
+    Ok(files)
+}
+
+fn place<R: Read>(archive: &Path, entry: &mut tar::Entry<'_, R>, into: &Path) -> Result<()> {
+    let path = entry.path()?.into_owned();
+    match entry.unpack_in(into) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(escape(archive, &path).into()),
+        Err(error) if is_damage(&error) => Err(damaged(archive, &error).into()),
+        Err(error) => {
+            Err(error).with_context(|| format!("cannot unpack {} into {}", path.display(), into.display()))
+        }
+    }
+}
+
+/// Sets a folder's time, which the crate sets for files only.
+fn keep_time<R: Read>(entry: &tar::Entry<'_, R>, into: &Path) -> Result<()> {
+    let folder = into.join(entry.path()?);
+    let time = SystemTime::UNIX_EPOCH + Duration::from_secs(entry.header().mtime()?);
+    let set = || File::open(&folder)?.set_modified(time);
+    set().with_context(|| format!("cannot set the time of {}", folder.display()))
+}
+
+fn refuse_escape(archive: &Path, path: &Path) -> Result<()> {
+    let inside = path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+    if inside { Ok(()) } else { Err(escape(archive, path).into()) }
+}
+
+fn escape(archive: &Path, path: &Path) -> Failure {
+    let what = format!("{} holds {}, which leaves the source folder", archive.display(), path.display());
+    Failure::new(Kind::StageFailed, what).next("do not use this archive: report it to where it comes from")
+}
+
+/// An error while the next entry is looked for: the archive's, unless the operating system says otherwise.
+fn unreadable(archive: &Path, error: io::Error) -> anyhow::Error {
+    if is_the_system(&error) {
+        return anyhow::Error::from(error).context(format!("cannot read {}", archive.display()));
+    }
+    damaged(archive, &error).into()
+}
+
+/// Whether an error while a file is written comes from the archive that it is read from.
+fn is_damage(error: &io::Error) -> bool {
+    use io::ErrorKind::{InvalidData, InvalidInput, UnexpectedEof};
+    !is_the_system(error) && matches!(error.kind(), InvalidData | InvalidInput | UnexpectedEof)
+}
+
+/// Whether the operating system's error lies under this one.
+fn is_the_system(error: &io::Error) -> bool {
+    let mut cause: Option<&dyn Error> = Some(error);
+    while let Some(this) = cause {
+        if this.downcast_ref::<io::Error>().is_some_and(|io| io.raw_os_error().is_some()) {
+            return true;
+        }
+        cause = this.source();
+    }
+    false
+}
+
+fn damaged(archive: &Path, error: &io::Error) -> Failure {
+    let what = format!("{} is damaged: {error}", archive.display());
+    Failure::new(Kind::CorruptDownload, what).next("cargo xtask fetch --verify, then cargo xtask fetch")
+}
+
+/// The one folder that `folder`, into which `archive` was unpacked, holds.
+fn only_folder(archive: &Path, folder: &Path) -> Result<PathBuf> {
+    let read = || fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>();
+    let all = read().with_context(|| format!("cannot read {}", folder.display()))?;
+    match all.as_slice() {
+        [one] if one.is_dir() && !one.is_symlink() => Ok(one.clone()),
+        _ => Err(Failure::new(
+            Kind::StageFailed,
+            format!("{} holds {} files and folders at its top, not one folder", archive.display(), all.len()),
+        )
+        .next("pin the release's own source archive")
+        .into()),
+    }
+}
+
+#[cfg(test)]
+mod tests;
