@@ -38,6 +38,8 @@ pub struct Plan<'a> {
     pub deployment: &'a Deployment,
     /// How.
     pub product: &'a Product,
+    /// Further arguments, which override the product's.
+    pub more_arguments: &'a [String],
     /// The TCP port that was asked for; `None`: a free one.
     pub port: Option<u16>,
 }
@@ -158,7 +160,7 @@ impl Starter<'_> {
     fn arguments(&self) -> Vec<String> {
         let emulated = self.plan.machine.emulator().is_some();
         let more = if emulated { self.table().emulated_arguments.as_slice() } else { &[] };
-        self.table().arguments.iter().chain(more).cloned().collect()
+        self.table().arguments.iter().chain(more).chain(self.plan.more_arguments).cloned().collect()
     }
 
     /// Lets the server make its system tables from the SQL files of its release.

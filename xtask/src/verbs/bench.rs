@@ -55,6 +55,9 @@ pub struct Args {
     /// The server's TCP port; left out: a free one.
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     port: Option<u16>,
+    /// A further argument of the server, e.g. --server-arg=--innodb-buffer-pool-size=1073741824; read back after start.
+    #[arg(long = "server-arg", value_name = "ARGUMENT")]
+    server_arguments: Vec<String>,
     /// Bench the harness itself: no server, every operation completes at once.
     #[arg(long)]
     null: bool,
@@ -227,8 +230,13 @@ impl Bench<'_> {
     }
 
     fn server(&self, machine: &dyn Machine, deployment: &Deployment, record: &mut Writer) -> Result<Server> {
-        let plan =
-            server::Plan { machine, deployment, product: &self.pipeline.product, port: self.args.port };
+        let plan = server::Plan {
+            machine,
+            deployment,
+            product: &self.pipeline.product,
+            more_arguments: &self.args.server_arguments,
+            port: self.args.port,
+        };
         let server = server::start(&self.pipeline.home, &plan, &file_stem(record))?;
         record.append(&Line::Server(server.facts().clone()))?;
         let mut caveats = machine.caveats();
