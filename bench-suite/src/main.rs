@@ -1,2 +1,79 @@
-//! The bench binary.
-fn main() {}
+//! The bench binary: one request in, messages out, an exit code that says how it went.
+
+use std::io::{self, Read};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use bench_suite::failure::Failure;
+use bench_suite::output::Output;
+use bench_suite::{facts, request, run, signals};
+use clap::Parser;
+use model::Message;
+use model::message::{EndedBy, Failed, FailedKind, Measurement};
+
+const HELP: &str = "\
+portbench's load generator. It reads one request, a JSON document, from standard input and writes one JSON message a line \
+to standard output: hello, phases with what belongs to them, and last finished or failed. What it has to say to people \
+goes to standard error.
+
+The first SIGINT or SIGTERM ends the timed part early and keeps its result; the second ends the program at once.";
+
+const AFTER_HELP: &str = "\
+Exit codes: 0 finished, 2 bad request, 3 failed, 4 wrong data, 130 interrupted.
+
+Examples:
+  bench-suite --example | bench-suite
+  echo '{\"protocol_version\":1,\"backend\":{\"kind\":\"null\"},\"workload\":{\"name\":\"do0\"},\"load\":{
+    \"connections\":1,\"threads\":1,\"warmup_s\":0,\"duration_s\":1,\"operations\":null,\"seed\":1,
+    \"interval_s\":1,\"reply_timeout_s\":30}}' | bench-suite";
+
+#[derive(Parser)]
+#[command(version, about = "portbench's load generator", long_about = HELP, after_help = AFTER_HELP)]
+struct Flags {
+    /// Print a request that can be run anywhere, and exit
+    #[arg(long)]
+    example: bool,
+}
+
+fn main() -> ExitCode {
+    if Flags::parse().example {
+        println!("{}", serde_json::to_string_pretty(&request::example()).unwrap_or_default());
+        return ExitCode::SUCCESS;
+    }
+    let mut output = Output::new(Box::new(io::stdout()));
+    output.say(&Message::Hello {
+        protocol_version: model::PROTOCOL_VERSION,
+        version: env!("CARGO_PKG_VERSION").into(),
+        facts: facts::read(),
+    });
+    let outcome = watch_signals().and_then(|interrupted| {
+        let request = request::read(io::stdin().lock().by_ref())?;
+        run::run(&request, &mut output, &interrupted)
+    });
+    ExitCode::from(report(&mut output, outcome))
+}
+
+fn watch_signals() -> Result<Arc<AtomicBool>, Failure> {
+    signals::watch()
+        .map_err(|error| Failure::new(FailedKind::Internal, format!("cannot watch for signals: {error}")))
+}
+
+/// Writes the last message; the exit code.
+fn report(output: &mut Output, outcome: Result<Measurement, Failure>) -> u8 {
+    match outcome {
+        Ok(measurement) => {
+            let interrupted = measurement.ended_by == EndedBy::Interrupted;
+            output.say(&Message::Finished(Box::new(measurement)));
+            if interrupted { signals::EXIT_INTERRUPTED } else { 0 }
+        }
+        Err(failure) => {
+            eprintln!("bench-suite: {failure}");
+            let code = failure.exit_code();
+            let phase = output.current_phase();
+            let Failure { kind, detail, partial } = failure;
+            output.say(&Message::Failed(Failed { kind, detail, phase, partial }));
+            code
+        }
+    }
+}

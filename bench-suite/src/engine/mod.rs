@@ -1,0 +1,325 @@
+//! The closed loop: threads that share nothing hot, each with its own connections, numbers, histogram and counters.
+//!
+//! A thread does one [`Job`] after another, each to its very end: when a job has ended, nothing is in flight.
+
+mod connection;
+mod counters;
+mod null;
+mod numbers;
+mod recorder;
+mod server;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::time::{Duration, Instant};
+
+use model::message::FailedKind;
+
+pub use counters::{Counters, Progress};
+pub use numbers::{Numbers, WARMUP_BASE, shares};
+pub use recorder::{ErrorCode, Recorder};
+
+use crate::control::Server;
+use crate::failure::Failure;
+use crate::workloads::Workload;
+
+/// How often the caller's tick runs while threads work.
+const TICK: Duration = Duration::from_millis(20);
+
+/// Nanoseconds since the engine was made.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock(Instant);
+
+impl Clock {
+    /// Begins to count.
+    pub fn start() -> Self {
+        Clock(Instant::now())
+    }
+
+    /// Nanoseconds since then.
+    #[inline]
+    pub fn now_ns(&self) -> u64 {
+        let elapsed = self.0.elapsed();
+        elapsed.as_secs() * 1_000_000_000 + u64::from(elapsed.subsec_nanos())
+    }
+}
+
+/// What all threads are told to do; each does its share.
+#[derive(Clone, Debug)]
+pub enum Job {
+    /// Connect and log in.
+    Open,
+    /// Prepare the workload's statement on every connection.
+    Arm,
+    /// Do operations.
+    Run(Run),
+}
+
+/// Operations to be done.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// Added to each operation's number.
+    pub base: u64,
+    /// Operations of all threads together.
+    pub limit: Option<u64>,
+    /// When to stop, by the engine's clock.
+    pub deadline_ns: u64,
+}
+
+/// What a thread says when its job has ended.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// What it recorded.
+    pub recorder: Recorder,
+    /// Operations sent.
+    pub sent: u64,
+    /// When its last operation had ended.
+    pub ended_ns: u64,
+    /// Whether its share of a limited number of operations was done.
+    pub exhausted: bool,
+    /// Connections that are up.
+    pub up: u32,
+    /// Connections lost in this job.
+    pub lost: u64,
+    /// Why connections are not up, or were lost, with how many.
+    pub causes: BTreeMap<String, u32>,
+    /// What makes going on pointless.
+    pub failure: Option<Failure>,
+    /// The authentication plugin that was used.
+    pub plugin: Option<String>,
+    /// The TLS cipher of connection 0: `Some("")` for none.
+    pub cipher: Option<String>,
+}
+
+impl Report {
+    fn merge(&mut self, other: Report) {
+        self.recorder.merge(&other.recorder);
+        self.sent += other.sent;
+        self.ended_ns = self.ended_ns.max(other.ended_ns);
+        self.exhausted &= other.exhausted;
+        self.up += other.up;
+        self.lost += other.lost;
+        for (cause, count) in other.causes {
+            *self.causes.entry(cause).or_default() += count;
+        }
+        self.failure = self.failure.take().or(other.failure);
+        self.plugin = self.plugin.take().or(other.plugin);
+        self.cipher = self.cipher.take().or(other.cipher);
+    }
+}
+
+/// A thread's part of a back-end.
+trait Worker: Send {
+    /// Does its share of a job, to the end.
+    fn perform(&mut self, job: &Job) -> Report;
+}
+
+/// What answers the operations.
+pub enum Backend {
+    /// Nobody.
+    Null,
+    /// A server.
+    Server(Server),
+}
+
+/// A thread's own things, and what it needs of others'.
+struct Context {
+    workload: Arc<dyn Workload>,
+    clock: Clock,
+    stop: Arc<AtomicBool>,
+    counters: Arc<Counters>,
+    /// Number of this thread's first connection, of all.
+    first: u32,
+    /// This thread's connections.
+    width: u32,
+    /// Connections of all threads.
+    stride: u32,
+    numbers: Numbers,
+    recorder: Recorder,
+    deadline_ns: u64,
+    /// Whether operations are still to be sent.
+    running: bool,
+    exhausted: bool,
+    sent: u64,
+}
+
+impl Context {
+    fn begin(&mut self, job: &Job) {
+        self.recorder = Recorder::default();
+        self.counters.set_operations(0);
+        self.counters.set_errors(0);
+        self.sent = 0;
+        self.exhausted = false;
+        self.running = false;
+        if let Job::Run(run) = job {
+            let (first, width, stride) = (self.first, self.width, self.stride);
+            self.numbers = Numbers::new(first.into(), width.into(), stride.into(), run.base, run.limit);
+            self.deadline_ns = run.deadline_ns;
+            self.running = true;
+        }
+    }
+
+    /// The next operation's number, unless the job is over.
+    #[inline]
+    fn next_operation(&mut self, now_ns: u64) -> Option<u64> {
+        if self.over(now_ns) {
+            return None;
+        }
+        let number = self.numbers.next();
+        match number {
+            Some(_) => self.sent += 1,
+            None => {
+                self.running = false;
+                self.exhausted = true;
+            }
+        }
+        number
+    }
+
+    /// Whether no more operations are to be sent.
+    #[inline]
+    fn over(&mut self, now_ns: u64) -> bool {
+        if self.running && (now_ns >= self.deadline_ns || self.stop.load(Ordering::Relaxed)) {
+            self.running = false;
+        }
+        !self.running
+    }
+
+    #[inline]
+    fn succeeded(&mut self, latency_ns: u64) {
+        self.recorder.success(latency_ns);
+        self.counters.set_operations(self.recorder.operations());
+    }
+
+    fn failed(&mut self, code: ErrorCode) {
+        self.recorder.error(code);
+        self.counters.set_errors(self.recorder.error_count());
+    }
+
+    fn report(&mut self) -> Report {
+        Report {
+            recorder: std::mem::take(&mut self.recorder),
+            sent: self.sent,
+            ended_ns: self.clock.now_ns(),
+            exhausted: self.exhausted,
+            ..Report::default()
+        }
+    }
+}
+
+/// The threads.
+pub struct Engine {
+    jobs: Vec<Sender<Job>>,
+    reports: Receiver<Report>,
+    counters: Vec<Arc<Counters>>,
+    stop: Arc<AtomicBool>,
+    clock: Clock,
+}
+
+impl Engine {
+    /// Starts `threads` threads for `connections` connections. They end when the engine is dropped.
+    pub fn start(
+        backend: &Backend,
+        workload: &Arc<dyn Workload>,
+        connections: u32,
+        threads: u32,
+    ) -> Result<Self, Failure> {
+        let clock = Clock::start();
+        let stop = Arc::new(AtomicBool::new(false));
+        let (report_to, reports) = mpsc::channel();
+        let mut engine = Engine { jobs: vec![], reports, counters: vec![], stop, clock };
+        for (index, (first, width)) in shares(connections, threads).into_iter().enumerate() {
+            let counters = Arc::new(Counters::default());
+            let context = Context {
+                workload: workload.clone(),
+                clock,
+                stop: engine.stop.clone(),
+                counters: counters.clone(),
+                first,
+                width,
+                stride: connections,
+                numbers: Numbers::new(0, 1, 1, 0, Some(0)),
+                recorder: Recorder::default(),
+                deadline_ns: 0,
+                running: false,
+                exhausted: false,
+                sent: 0,
+            };
+            let worker: Box<dyn Worker> = match backend {
+                Backend::Null => Box::new(null::NullWorker::new(context)),
+                Backend::Server(server) => {
+                    Box::new(server::ServerWorker::new(context, server).map_err(cannot_start)?)
+                }
+            };
+            let (jobs, to_do) = mpsc::channel();
+            let report_to = report_to.clone();
+            std::thread::Builder::new()
+                .name(format!("worker-{index}"))
+                .spawn(move || work(worker, &to_do, &report_to))
+                .map_err(cannot_start)?;
+            engine.jobs.push(jobs);
+            engine.counters.push(counters);
+        }
+        Ok(engine)
+    }
+
+    /// The clock that deadlines are given by.
+    pub fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    /// Ends the current job early; what is in flight is waited for.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// What the threads have done of the current job.
+    pub fn progress(&self) -> Progress {
+        let mut total = Progress::default();
+        self.counters.iter().for_each(|counters| counters.add_to(&mut total));
+        total
+    }
+
+    /// Does a job with all threads and waits for it, calling `tick` all the while.
+    pub fn perform(&self, job: &Job, tick: &mut dyn FnMut(&Engine)) -> Result<Report, Failure> {
+        self.stop.store(false, Ordering::Relaxed);
+        for jobs in &self.jobs {
+            jobs.send(job.clone()).map_err(|_| a_thread_died())?;
+        }
+        let mut total = Report { exhausted: true, ..Report::default() };
+        let mut missing = self.jobs.len();
+        while missing > 0 {
+            match self.reports.recv_timeout(TICK) {
+                Ok(report) => {
+                    total.merge(report);
+                    missing -= 1;
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Err(a_thread_died()),
+            }
+            tick(self);
+        }
+        match total.failure.take() {
+            Some(failure) => Err(failure),
+            None => Ok(total),
+        }
+    }
+}
+
+fn work(mut worker: Box<dyn Worker>, jobs: &Receiver<Job>, reports: &Sender<Report>) {
+    while let Ok(job) = jobs.recv() {
+        if reports.send(worker.perform(&job)).is_err() {
+            return;
+        }
+    }
+}
+
+fn cannot_start(error: std::io::Error) -> Failure {
+    Failure::new(FailedKind::Limit, format!("cannot start a client thread: {error}"))
+}
+
+fn a_thread_died() -> Failure {
+    Failure::new(FailedKind::Internal, "a client thread died; see its message on standard error")
+}

@@ -1,0 +1,44 @@
+//! The null back-end: each operation is chosen, encoded, recorded and counted, and nobody answers. What remains is what the
+//! harness itself costs.
+
+use std::hint::black_box;
+
+use super::{Context, Job, Report, Worker};
+
+/// A thread's share of the loops.
+pub struct NullWorker {
+    context: Context,
+    packet: Vec<u8>,
+}
+
+impl NullWorker {
+    /// A worker that nobody answers.
+    pub fn new(context: Context) -> Self {
+        context.counters.set_up(context.width);
+        NullWorker { context, packet: Vec::with_capacity(256) }
+    }
+}
+
+impl Worker for NullWorker {
+    fn perform(&mut self, job: &Job) -> Report {
+        let context = &mut self.context;
+        context.begin(job);
+        let mut due = context.clock.now_ns();
+        if matches!(job, Job::Run(_)) {
+            while let Some(number) = context.next_operation(due) {
+                self.packet.clear();
+                self.packet.extend_from_slice(&[0; 4]);
+                context.workload.encode(number, 1, &mut self.packet);
+                let length = (self.packet.len() - 4) as u32;
+                self.packet[..3].copy_from_slice(&length.to_le_bytes()[..3]);
+                black_box(&self.packet);
+                let now = context.clock.now_ns();
+                context.succeeded(now - due);
+                due = now;
+            }
+        }
+        let mut report = context.report();
+        report.up = context.width;
+        report
+    }
+}

@@ -1,0 +1,21 @@
+//! portbench's load generator: what is cross-compiled and runs on the target.
+//!
+//! One request comes in as JSON, messages go out a line each; see `model`. From the outside in: [`run`] does the phases in
+//! their order; [`engine`] drives the connections; [`workloads`] know what is asked and what must be answered; [`client`]
+//! speaks the MySQL protocol and touches no socket.
+
+pub mod client;
+pub mod control;
+pub mod cpu;
+pub mod engine;
+pub mod facts;
+pub mod failure;
+pub mod measure;
+pub mod monitor;
+pub mod output;
+pub mod preflight;
+pub mod request;
+pub mod run;
+pub mod signals;
+pub mod transport;
+pub mod workloads;

@@ -1,0 +1,141 @@
+//! What the main thread watches while the threads work: intervals, interruption, and whether the server is still there.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use model::Message;
+use model::message::Interval;
+
+use crate::engine::{Engine, Progress};
+use crate::output::Output;
+
+const NS_PER_S: f64 = 1e9;
+/// With nobody listening and no connection up there is nothing to wait for beyond this.
+const GONE_PATIENCE_NS: u64 = 1_000_000_000;
+
+/// Watches one job.
+pub struct Monitor<'a> {
+    output: &'a mut Output,
+    interrupted: &'a Arc<AtomicBool>,
+    connections: u32,
+    reply_timeout_ns: u64,
+    /// Nanoseconds between interval messages; `None` in the warm-up.
+    interval_ns: Option<u64>,
+    start_ns: u64,
+    last: Progress,
+    last_ns: u64,
+    /// When operations last completed: a silent server answers none.
+    progress_ns: u64,
+    seen: u64,
+    down_since_ns: Option<u64>,
+    outages_ns: u64,
+    lost: Option<String>,
+}
+
+/// What is to be watched.
+pub struct Watch<'a> {
+    /// Where intervals go.
+    pub output: &'a mut Output,
+    /// Whether the user wants the run to end.
+    pub interrupted: &'a Arc<AtomicBool>,
+    /// Connections of the load.
+    pub connections: u32,
+    /// How long a server may be silent, in nanoseconds.
+    pub reply_timeout_ns: u64,
+    /// Seconds between intervals; `None`: none are written.
+    pub interval_s: Option<f64>,
+    /// When the job began, by the engine's clock.
+    pub start_ns: u64,
+}
+
+impl<'a> Monitor<'a> {
+    /// Begins to watch.
+    pub fn new(watch: Watch<'a>) -> Self {
+        Monitor {
+            output: watch.output,
+            interrupted: watch.interrupted,
+            connections: watch.connections,
+            reply_timeout_ns: watch.reply_timeout_ns,
+            interval_ns: watch.interval_s.map(|s| ((s * NS_PER_S) as u64).max(1)),
+            start_ns: watch.start_ns,
+            last: Progress::default(),
+            last_ns: watch.start_ns,
+            progress_ns: watch.start_ns,
+            seen: 0,
+            down_since_ns: None,
+            outages_ns: 0,
+            lost: None,
+        }
+    }
+
+    /// To be called all the while.
+    pub fn tick(&mut self, engine: &Engine) {
+        if self.interrupted.load(Ordering::Relaxed) {
+            engine.stop();
+        }
+        let now = engine.clock().now_ns();
+        let progress = engine.progress();
+        self.watch_server(engine, progress, now);
+        if self.interval_ns.is_some_and(|every| now.saturating_sub(self.last_ns) >= every) {
+            self.interval(progress, now);
+        }
+    }
+
+    /// Writes what remains since the last interval, once the job has ended.
+    pub fn last_interval(&mut self, engine: &Engine, now: u64) {
+        if self.interval_ns.is_some() && now > self.last_ns {
+            self.interval(engine.progress(), now);
+        }
+    }
+
+    /// Why the server counts as lost, if it does.
+    pub fn server_lost(&self) -> Option<&str> {
+        self.lost.as_deref()
+    }
+
+    /// Seconds in which no connection was up.
+    pub fn outage_s(&self) -> f64 {
+        self.outages_ns as f64 / NS_PER_S
+    }
+
+    fn watch_server(&mut self, engine: &Engine, progress: Progress, now: u64) {
+        let done = progress.operations + progress.errors;
+        if progress.operations != self.seen {
+            self.seen = progress.operations;
+            self.progress_ns = now;
+        }
+        if progress.up > 0 {
+            if let Some(since) = self.down_since_ns.take() {
+                self.outages_ns += now - since;
+            }
+            return;
+        }
+        let since = *self.down_since_ns.get_or_insert(now);
+        let silent_since = since.min(self.progress_ns);
+        let refused = progress.refused == self.connections;
+        let patience = if refused { GONE_PATIENCE_NS } else { self.reply_timeout_ns };
+        let silence = if refused { now - since } else { now.saturating_sub(silent_since) };
+        if silence >= patience.min(self.reply_timeout_ns) && self.lost.is_none() {
+            let why = if refused { "nobody listens there any more" } else { "no reply" };
+            self.lost = Some(format!(
+                "no connection has been up for {:.1} s ({why}), after {done} operations",
+                (now - since) as f64 / NS_PER_S
+            ));
+            engine.stop();
+        }
+    }
+
+    fn interval(&mut self, progress: Progress, now: u64) {
+        let operations = progress.operations.saturating_sub(self.last.operations);
+        let seconds = (now - self.last_ns) as f64 / NS_PER_S;
+        self.output.say(&Message::Interval(Interval {
+            elapsed_s: (now - self.start_ns) as f64 / NS_PER_S,
+            operations,
+            errors: progress.errors.saturating_sub(self.last.errors),
+            throughput_per_s: operations as f64 / seconds,
+            connections_up: progress.up,
+        }));
+        self.last = progress;
+        self.last_ns = now;
+    }
+}
