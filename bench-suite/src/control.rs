@@ -179,11 +179,12 @@ impl Control {
         let deadline = Instant::now() + self.patience;
         let mut events = Events::with_capacity(4);
         loop {
-            self.move_bytes()?;
+            // A server that refuses a login says why and closes: what it said comes first.
+            let moved = self.move_bytes();
             match self.session.next_event()? {
                 Some(Event::Reply(Reply::Error(error))) => return Err(ControlError::Server(error)),
                 Some(event) => return Ok(take(event)),
-                None => {}
+                None => moved?,
             }
             // What came may have to be answered: the greeting, a change of plugin.
             if !self.session.outgoing().is_empty() {

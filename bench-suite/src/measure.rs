@@ -51,7 +51,7 @@ pub fn timed(
     let up_at_start = engine.progress().up;
     let start_ns = engine.clock().now_ns();
     let run = Run { base: 0, limit: load.operations, deadline_ns: after(start_ns, load.duration_s) };
-    let mut monitor = Monitor::new(session.watch(start_ns, Some(load.interval_s)));
+    let mut monitor = Monitor::new(session.watch(start_ns, load.duration_s, Some(load.interval_s)));
     let report = engine.perform(&Job::Run(run), &mut |engine| monitor.tick(engine))?;
     let client_cpu_after = cpu::own();
     let server_cpu_after = server_pid.and_then(cpu::of_process);

@@ -22,8 +22,10 @@ pub struct Monitor<'a> {
     /// Nanoseconds between interval messages; `None` in the warm-up.
     interval_ns: Option<u64>,
     start_ns: u64,
+    deadline_ns: u64,
     last: Progress,
     last_ns: u64,
+    next_ns: u64,
     /// When operations last completed: a silent server answers none.
     progress_ns: u64,
     seen: u64,
@@ -46,17 +48,22 @@ pub struct Watch<'a> {
     pub interval_s: Option<f64>,
     /// When the job began, by the engine's clock.
     pub start_ns: u64,
+    /// When it is to end.
+    pub deadline_ns: u64,
 }
 
 impl<'a> Monitor<'a> {
     /// Begins to watch.
     pub fn new(watch: Watch<'a>) -> Self {
+        let interval_ns = watch.interval_s.map(|s| ((s * NS_PER_S) as u64).max(1));
         Monitor {
             output: watch.output,
             interrupted: watch.interrupted,
             connections: watch.connections,
             reply_timeout_ns: watch.reply_timeout_ns,
-            interval_ns: watch.interval_s.map(|s| ((s * NS_PER_S) as u64).max(1)),
+            interval_ns,
+            next_ns: watch.start_ns + interval_ns.unwrap_or(0),
+            deadline_ns: watch.deadline_ns,
             start_ns: watch.start_ns,
             last: Progress::default(),
             last_ns: watch.start_ns,
@@ -76,8 +83,13 @@ impl<'a> Monitor<'a> {
         let now = engine.clock().now_ns();
         let progress = engine.progress();
         self.watch_server(engine, progress, now);
-        if self.interval_ns.is_some_and(|every| now.saturating_sub(self.last_ns) >= every) {
+        if let Some(every) = self.interval_ns
+            && now >= self.next_ns
+            && now.abs_diff(self.deadline_ns) > every / 10
+        {
+            // Close to the end the last interval follows at once: one long one, not a short one behind.
             self.interval(progress, now);
+            self.next_ns += every * ((now - self.next_ns) / every + 1);
         }
     }
 

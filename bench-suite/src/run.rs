@@ -172,7 +172,7 @@ impl Session<'_> {
         self.output.phase(Phase::Warmup);
         let start_ns = engine.clock().now_ns();
         let run = Run { base: WARMUP_BASE, limit: None, deadline_ns: after(start_ns, warmup_s) };
-        let mut monitor = Monitor::new(self.watch(start_ns, None));
+        let mut monitor = Monitor::new(self.watch(start_ns, warmup_s, None));
         engine.perform(&Job::Run(run), &mut |engine| monitor.tick(engine))?;
         let lost = monitor.server_lost().map(ToString::to_string);
         if self.interrupted.load(Ordering::Relaxed) {
@@ -185,7 +185,7 @@ impl Session<'_> {
     }
 
     /// What the main thread watches in a job that begins at `start_ns`.
-    pub fn watch(&mut self, start_ns: u64, interval_s: Option<f64>) -> Watch<'_> {
+    pub fn watch(&mut self, start_ns: u64, job_s: f64, interval_s: Option<f64>) -> Watch<'_> {
         Watch {
             output: self.output,
             interrupted: self.interrupted,
@@ -193,6 +193,7 @@ impl Session<'_> {
             reply_timeout_ns: (self.request.load.reply_timeout_s * 1e9) as u64,
             interval_s,
             start_ns,
+            deadline_ns: after(start_ns, job_s),
         }
     }
 

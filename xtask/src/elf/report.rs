@@ -1,6 +1,6 @@
 //! All that was found in a bundle: told at once, the first of it in the message, everything in the log.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::Path;
 
@@ -18,7 +18,7 @@ const SHOWN: usize = 10;
 /// Something that may not be so.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Violation {
-    /// Instructions beyond the baseline, behind one symbol.
+    /// Instructions beyond the baseline.
     Instructions(String),
     /// Anything else: what a file is or asks for.
     Other(String),
@@ -61,22 +61,23 @@ impl<'a> Report<'a> {
             self.details
                 .push(format!("{name}: entries of jump tables that look like new instructions: {count}"));
         }
-        let mut by_symbol: BTreeMap<String, Vec<Beyond>> = BTreeMap::new();
-        for one in refused {
-            let Beyond { address, mnemonic, symbol } = &one;
+        for Beyond { symbol, address, mnemonic } in &refused {
             self.details.push(format!("{name}: {address:#x} <{symbol}> {mnemonic}"));
-            by_symbol.entry(symbol.clone()).or_default().push(one);
         }
-        for (symbol, all) in by_symbol {
-            let at = all.first().map_or(0, |one| one.address);
-            let what = format!(
-                "has {} beyond {} in {symbol} at {at:#x}: {}",
-                plural(all.len(), "instruction"),
-                self.target.cpu.baseline,
-                counted(&all)
-            );
-            self.add(file, [Violation::Instructions(what)]);
-        }
+        self.add(file, self.refusal(&refused));
+    }
+
+    /// One violation a file, however many instructions: a whole server built for a newer CPU hides no other file.
+    fn refusal(&self, refused: &[Beyond]) -> Option<Violation> {
+        let Beyond { symbol, address, .. } = refused.first()?;
+        let symbols: BTreeSet<&str> = refused.iter().map(|one| one.symbol.as_str()).collect();
+        let place = match symbols.len() {
+            1 => format!("in {symbol} at {address:#x}"),
+            count => format!("in {count} functions, first in {symbol} at {address:#x}"),
+        };
+        let count = plural(refused.len(), "instruction");
+        let what = format!("has {count} beyond {} {place}: {}", self.target.cpu.baseline, counted(refused));
+        Some(Violation::Instructions(what))
     }
 
     /// Writes everything to the log; the facts, or a failure that tells what is wrong.
@@ -89,15 +90,11 @@ impl<'a> Report<'a> {
         if self.violations.is_empty() {
             return Ok(self.facts);
         }
-        let mut what = format!(
-            "{} not what {} asks for:",
-            if self.violations.len() == 1 {
-                "1 thing in the bundle is".to_string()
-            } else {
-                format!("{} things in the bundle are", self.violations.len())
-            },
-            self.target.name
-        );
+        let begin = match self.violations.len() {
+            1 => "1 thing in the bundle is".to_string(),
+            count => format!("{count} things in the bundle are"),
+        };
+        let mut what = format!("{begin} not what {} asks for:", self.target.name);
         for line in self.lines().take(SHOWN) {
             what.push_str(&format!("\n  {line}"));
         }
@@ -155,7 +152,7 @@ fn counted(all: &[Beyond]) -> String {
         counts.iter().take(5).map(|(mnemonic, count)| format!("{count} {mnemonic}")).collect();
     let rest: usize = counts.iter().skip(5).map(|(_, count)| count).sum();
     if rest > 0 {
-        parts.push(format!("{rest} others"));
+        parts.push(format!("{rest} more"));
     }
     parts.join(", ")
 }
