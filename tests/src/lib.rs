@@ -17,7 +17,8 @@ pub fn xtask() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
     PATH.get_or_init(|| {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let status = Command::new(cargo).args(["build", "--quiet", "--locked", "--package", "xtask"]).status();
+        let status =
+            Command::new(cargo).args(["build", "--quiet", "--locked", "--package", "xtask"]).status();
         assert!(status.expect("cargo starts").success(), "xtask does not build");
         // This test's own program stands in `<target>/debug/deps`.
         let own = std::env::current_exe().expect("the test's own path");
@@ -144,7 +145,8 @@ impl Running {
         let until = Instant::now() + limit;
         loop {
             // Between fork and exec a child still looks like `xtask guard`.
-            let found = self.children().into_iter().find(|(_, line)| line.contains(part) && !line.contains("guard"));
+            let found =
+                self.children().into_iter().find(|(_, line)| line.contains(part) && !line.contains("guard"));
             if let Some((id, _)) = found {
                 return id;
             }
@@ -193,8 +195,10 @@ pub fn records() -> tempfile::TempDir {
 
 /// The record files of a folder, sorted.
 pub fn record_files(folder: &Path) -> Vec<PathBuf> {
-    let mut files: Vec<PathBuf> =
-        fs::read_dir(folder).expect("the folder of records").map(|entry| entry.expect("an entry").path()).collect();
+    let mut files: Vec<PathBuf> = fs::read_dir(folder)
+        .expect("the folder of records")
+        .map(|entry| entry.expect("an entry").path())
+        .collect();
     files.sort();
     files
 }
@@ -202,7 +206,8 @@ pub fn record_files(folder: &Path) -> Vec<PathBuf> {
 /// Reads a record and checks it by its schema, as a library and by the command.
 pub fn read_record(file: &Path) -> Vec<Line> {
     let text = fs::read_to_string(file).expect("the record");
-    let lines: Vec<Line> = text.lines().map(|line| serde_json::from_str(line).expect("a line of a record")).collect();
+    let lines: Vec<Line> =
+        text.lines().map(|line| serde_json::from_str(line).expect("a line of a record")).collect();
     assert_eq!(model::record::check(&lines), Vec::<String>::new());
     call(&["record", "check", &file.display().to_string()]).run().expect_code(0);
     lines

@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 use model::Message;
 use model::message::{CaveatKind, Measurement};
 use model::record::{Header, Line, Outcome, ServerFacts};
-use portbench_tests::{Ended, broken_home, call, expect_nothing_left, read_record, record_files, records, run};
+use portbench_tests::{
+    Ended, broken_home, call, expect_nothing_left, read_record, record_files, records, run,
+};
 use rustix::process::Signal;
 
 struct Record {
@@ -55,7 +57,11 @@ impl Record {
         assert_eq!(self.measurements().len(), workloads);
         for measured in self.measurements() {
             assert!(measured.operations > 0 && measured.errors.is_empty(), "{measured:?}");
-            assert_eq!(measured.server_questions, Some(measured.client_questions), "the server counted otherwise");
+            assert_eq!(
+                measured.server_questions,
+                Some(measured.client_questions),
+                "the server counted otherwise"
+            );
             assert_eq!(measured.connections_up_at_end, measured.connections);
             assert!(measured.server_cpu.is_some_and(|cpu| cpu.user_s + cpu.system_s > 0.0), "{measured:?}");
         }
@@ -65,7 +71,9 @@ impl Record {
         });
         let verified: Vec<_> = verified.collect();
         assert_eq!(verified.len(), 2 * workloads, "data is verified before and after each workload");
-        assert!(verified.iter().all(|checks| !checks.is_empty() && checks.iter().all(|check| check.passed())));
+        assert!(
+            verified.iter().all(|checks| !checks.is_empty() && checks.iter().all(|check| check.passed()))
+        );
     }
 }
 
@@ -96,13 +104,20 @@ fn source_and_distro_stand_side_by_side() {
         assert!(record.has_caveat(CaveatKind::Emulated) && record.has_caveat(CaveatKind::FallbackIo));
         let settings = &record.server().settings;
         assert_eq!(settings["innodb_use_native_aio"], "OFF", "qemu-user has no native AIO");
-        assert!(settings["version_compile_machine"].contains("powerpc64le") || settings["version_compile_machine"].contains("ppc64le"), "{settings:?}");
+        assert!(
+            settings["version_compile_machine"].contains("powerpc64le")
+                || settings["version_compile_machine"].contains("ppc64le"),
+            "{settings:?}"
+        );
         let facts = record.lines.iter().find_map(|line| match line {
             Line::Message { said: Message::Hello { facts, .. }, .. } => Some(facts),
             _ => None,
         });
         let facts = facts.expect("the target's facts");
-        assert_eq!((facts.machine.as_str(), facts.byte_order.as_str(), facts.pointer_bits), ("ppc64le", "little", 64));
+        assert_eq!(
+            (facts.machine.as_str(), facts.byte_order.as_str(), facts.pointer_bits),
+            ("ppc64le", "little", 64)
+        );
     }
     let source = records[0].header().bundle.as_ref().expect("a bundle");
     assert_eq!(source.cpu_flags, ["-mcpu=power8"]);
@@ -114,8 +129,17 @@ fn source_and_distro_stand_side_by_side() {
 
 #[test]
 fn a_native_client_over_tcp_says_so() {
-    let (_, records) =
-        bench(&["--from", "distro", "--client", "host", "--tcp", "--workload", "point-select", "--duration-s", "1"]);
+    let (_, records) = bench(&[
+        "--from",
+        "distro",
+        "--client",
+        "host",
+        "--tcp",
+        "--workload",
+        "point-select",
+        "--duration-s",
+        "1",
+    ]);
     let record = &records[0];
     record.expect_sound(3);
     assert!(record.has_caveat(CaveatKind::ClientOnHost));
@@ -124,7 +148,8 @@ fn a_native_client_over_tcp_says_so() {
 
 #[test]
 fn many_connections_are_all_served() {
-    let (_, records) = bench(&["--from", "distro", "--workload", "do0", "--connections", "500", "--duration-s", "2"]);
+    let (_, records) =
+        bench(&["--from", "distro", "--workload", "do0", "--connections", "500", "--duration-s", "2"]);
     records[0].expect_sound(1);
     assert_eq!(records[0].measurements()[0].connections_up_at_start, 500);
 }
@@ -132,7 +157,17 @@ fn many_connections_are_all_served() {
 #[test]
 fn the_null_back_end_measures_the_harness_alone() {
     for client in ["host", "target"] {
-        let (_, records) = bench(&["--from", "distro", "--null", "--client", client, "--workload", "point-select", "--duration-s", "1"]);
+        let (_, records) = bench(&[
+            "--from",
+            "distro",
+            "--null",
+            "--client",
+            client,
+            "--workload",
+            "point-select",
+            "--duration-s",
+            "1",
+        ]);
         let record = &records[0];
         assert!(record.header().bundle.is_none());
         for measured in record.measurements() {
@@ -163,9 +198,10 @@ fn the_bundle_is_what_its_manifest_says() {
     for part in ["ELF64", "little endian", "PowerPC64", "abiv2"] {
         assert!(header.contains(part), "`{part}` is not in:\n{header}");
     }
-    let manifest: serde_json::Value =
-        serde_json::from_str(&std::fs::read_to_string(folder.path().join("manifest.json")).expect("a manifest"))
-            .expect("JSON");
+    let manifest: serde_json::Value = serde_json::from_str(
+        &std::fs::read_to_string(folder.path().join("manifest.json")).expect("a manifest"),
+    )
+    .expect("JSON");
     assert_eq!(manifest, built["manifest"]);
     for path in manifest["files"].as_object().expect("files").keys() {
         assert!(folder.path().join(path).is_file(), "{path} is not in the bundle");
@@ -201,7 +237,11 @@ fn a_killed_build_continues() {
     let until_compiled = |running: &mut portbench_tests::Running, seen: usize| {
         let until = Instant::now() + Duration::from_secs(600);
         while counts().len() < seen {
-            assert!(!running.has_ended() && Instant::now() < until, "nothing was compiled: see {}", log.display());
+            assert!(
+                !running.has_ended() && Instant::now() < until,
+                "nothing was compiled: see {}",
+                log.display()
+            );
             std::thread::sleep(Duration::from_millis(50));
         }
     };

@@ -3,7 +3,18 @@
 use portbench_tests::run;
 
 const VERBS: [&str; 12] = [
-    "bench", "build", "fetch", "sysroot", "toolchain", "setup", "doctor", "targets", "products", "show", "record", "ci",
+    "bench",
+    "build",
+    "fetch",
+    "sysroot",
+    "toolchain",
+    "setup",
+    "doctor",
+    "targets",
+    "products",
+    "show",
+    "record",
+    "ci",
 ];
 
 #[test]
@@ -48,7 +59,8 @@ fn tables_are_separated_by_tabs_when_they_are_piped() {
 fn json_is_json() {
     for words in ["targets --json", "products --json", "record schema"] {
         let text = run(words).expect_code(0).stdout;
-        serde_json::from_str::<serde_json::Value>(&text).unwrap_or_else(|error| panic!("{words}: {error}\n{text}"));
+        serde_json::from_str::<serde_json::Value>(&text)
+            .unwrap_or_else(|error| panic!("{words}: {error}\n{text}"));
     }
 }
 

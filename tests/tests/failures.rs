@@ -18,7 +18,8 @@ fn captive_portal() -> u16 {
         for stream in listener.incoming().flatten() {
             let mut stream = stream;
             let _ = stream.read(&mut [0; 4096]);
-            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\nConnection: close\r\n\r\nlogin!");
+            let _ =
+                stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\nConnection: close\r\n\r\nlogin!");
         }
     });
     port
@@ -90,7 +91,9 @@ fn setup_print_shows_commands_and_installs_nothing() {
 fn a_disk_that_is_too_small_is_told_before_it_is_full() {
     let script = "mount -t tmpfs -o size=64m none \"$2\"; PORTBENCH_HOME=\"$2\" exec \"$1\" sysroot";
     let own = tempfile::tempdir().expect("a home");
-    in_namespace(script, &[xtask(), own.path()]).expect_code(31).expect_said(&["disk full", "PORTBENCH_HOME"]);
+    in_namespace(script, &[xtask(), own.path()])
+        .expect_code(31)
+        .expect_said(&["disk full", "PORTBENCH_HOME"]);
 }
 
 #[test]
@@ -99,7 +102,9 @@ fn a_disk_that_fills_in_mid_run_ends_the_run_in_order() {
     let script = "mount -t tmpfs -o size=8k none \"$2\"; PORTBENCH_HOME=\"$3\" PORTBENCH_TEST_MARK=\"$2\" \
                   exec \"$1\" bench --from distro --records \"$2\"";
     let folder = tempfile::tempdir().expect("a folder");
-    in_namespace(script, &[xtask(), folder.path(), &home()]).expect_code(31).expect_said(&["No space left", "next:"]);
+    in_namespace(script, &[xtask(), folder.path(), &home()])
+        .expect_code(31)
+        .expect_said(&["No space left", "next:"]);
     expect_nothing_left(&folder.path().display().to_string());
 }
 
@@ -107,7 +112,8 @@ fn a_disk_that_fills_in_mid_run_ends_the_run_in_order() {
 fn a_missing_sysroot_file_is_named_before_anything_is_compiled() {
     run("toolchain").expect_code(0);
     let own = broken_home(&["sysroots"]);
-    let loader = walk(own.path()).into_iter().find(|file| file.ends_with("lib64/ld64.so.2")).expect("the loader");
+    let loader =
+        walk(own.path()).into_iter().find(|file| file.ends_with("lib64/ld64.so.2")).expect("the loader");
     std::fs::remove_file(loader).expect("the loader is removed");
     call(&["build"])
         .env("PORTBENCH_HOME", own.path())
@@ -150,7 +156,8 @@ fn a_port_in_use_is_named() {
 fn a_server_that_dies_at_its_start_is_quoted() {
     let folder = records();
     let records = folder.path().display().to_string();
-    let call = call(&["bench", "--from", "distro", "--server-arg=--no-such-setting=1", "--records", &records]);
+    let call =
+        call(&["bench", "--from", "distro", "--server-arg=--no-such-setting=1", "--records", &records]);
     call.run()
         .expect_code(34)
         .expect_said(&["the server ended while it started", "no-such-setting"])
@@ -165,8 +172,12 @@ fn a_setting_that_the_server_does_not_take_fails_the_run() {
     let folder = records();
     let records = folder.path().display().to_string();
     // Rounded down by the server without an error.
-    let call = call(&["bench", "--from", "distro", "--server-arg=--max-allowed-packet=1025", "--records", &records]);
-    call.run().expect_code(4).expect_said(&["max_allowed_packet: asked for 1025, is 1024"]).expect_log_and_next();
+    let call =
+        call(&["bench", "--from", "distro", "--server-arg=--max-allowed-packet=1025", "--records", &records]);
+    call.run()
+        .expect_code(4)
+        .expect_said(&["max_allowed_packet: asked for 1025, is 1024"])
+        .expect_log_and_next();
 }
 
 #[test]

@@ -18,16 +18,27 @@ fn long_bench(records: &std::path::Path) -> Running {
     // Built before, so that what is waited for below is the server and not a compiler.
     run("build --from distro").expect_code(0);
     let folder = records.display().to_string();
-    call(&["bench", "--from", "distro", "--workload", "point-select", "--duration-s", "60", "--records", &folder]).start()
+    call(&[
+        "bench",
+        "--from",
+        "distro",
+        "--workload",
+        "point-select",
+        "--duration-s",
+        "60",
+        "--records",
+        &folder,
+    ])
+    .start()
 }
 
 /// Waits until the timed part has begun and something was measured.
 fn wait_for_interval(running: &mut Running, records: &std::path::Path) {
     let until = Instant::now() + LONG;
     loop {
-        let measured = record_files(records)
-            .iter()
-            .any(|file| std::fs::read_to_string(file).is_ok_and(|text| text.contains(r#""message":"interval""#)));
+        let measured = record_files(records).iter().any(|file| {
+            std::fs::read_to_string(file).is_ok_and(|text| text.contains(r#""message":"interval""#))
+        });
         if measured {
             return;
         }
@@ -56,10 +67,12 @@ fn ctrl_c_leaves_a_valid_partial_record() {
         let files = record_files(folder.path());
         let record = read_record(files.last().expect("a record"));
         assert_eq!(outcome(&record), Some(Outcome::Interrupted));
-        assert!(record.iter().any(|line| matches!(line, Line::Caveat(c) if c.kind == CaveatKind::Interrupted)));
-        let measured = record.iter().any(
-            |line| matches!(line, Line::Message { said: Message::Finished(m), .. } if m.operations > 0),
+        assert!(
+            record.iter().any(|line| matches!(line, Line::Caveat(c) if c.kind == CaveatKind::Interrupted))
         );
+        let measured = record
+            .iter()
+            .any(|line| matches!(line, Line::Message { said: Message::Finished(m), .. } if m.operations > 0));
         assert!(measured, "what was measured until then is lost");
         files.iter().for_each(|file| std::fs::remove_file(file).expect("a record"));
     }
@@ -127,7 +140,11 @@ fn a_client_killed_in_mid_run_is_named_with_its_log() {
     let client = running.wait_for("bin/bench-suite", LONG);
     kill(client, Signal::KILL);
     let mark = running.mark.clone();
-    running.end().expect_code(3).expect_said(&["the load generator ended without a result"]).expect_log_and_next();
+    running
+        .end()
+        .expect_code(3)
+        .expect_said(&["the load generator ended without a result"])
+        .expect_log_and_next();
     expect_nothing_left(&mark);
     assert_eq!(outcome(&read_record(&record_files(folder.path())[0])), Some(Outcome::Failed));
     assert!(marked(&mark).is_empty());

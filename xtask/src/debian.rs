@@ -25,7 +25,8 @@ pub fn codename() -> Option<String> {
         let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='))?;
         Some(line.trim_matches('"').to_string())
     };
-    (value("ID")? == "debian" && process::find_program("apt-get").is_some()).then(|| value("VERSION_CODENAME"))?
+    (value("ID")? == "debian" && process::find_program("apt-get").is_some())
+        .then(|| value("VERSION_CODENAME"))?
 }
 
 /// What the host is called, for messages.
@@ -105,7 +106,8 @@ impl AptRoot {
         let key = stage::key_of(&(architecture, suites, &mirrors))?;
         let folder = home.folder("apt")?.join(format!("{architecture}-{key}"));
         for part in ["state/lists/partial", "cache/archives/partial", "etc"] {
-            fs::create_dir_all(folder.join(part)).with_context(|| format!("cannot make {}", folder.display()))?;
+            fs::create_dir_all(folder.join(part))
+                .with_context(|| format!("cannot make {}", folder.display()))?;
         }
         let lock = stage::lock(&folder.join("lock"), "the same packages")?;
         fs::write(folder.join("state/status"), "")?;
@@ -173,7 +175,9 @@ impl AptRoot {
         command.env("APT_CONFIG", &self.config).args(["madison", package]);
         let text = process::output(command)?;
         let versions = text.lines().filter_map(|line| line.split('|').nth(1)).map(str::trim);
-        let begins = |v: &&str| v.strip_prefix(version).is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()));
+        let begins = |v: &&str| {
+            v.strip_prefix(version).is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
+        };
         versions.clone().find(begins).map(String::from).ok_or_else(|| {
             let all: BTreeSet<&str> = versions.collect();
             let have = all.into_iter().collect::<Vec<_>>().join(", ");
@@ -196,7 +200,11 @@ impl AptRoot {
         });
         match missing {
             Some(name) => {
-                let what = format!("no package `{name}` in {} (asked for {})", self.suites.join(", "), packages.join(" "));
+                let what = format!(
+                    "no package `{name}` in {} (asked for {})",
+                    self.suites.join(", "),
+                    packages.join(" ")
+                );
                 Err(Failure::new(Kind::MissingPackages, what)
                     .log(&self.log)
                     .next("mend the package's name in the table that asks for it")
@@ -211,7 +219,8 @@ fn sources(mirrors: &[String], suites: &[String]) -> String {
     let signed = if Path::new(KEYRING).exists() { format!("[signed-by={KEYRING}] ") } else { String::new() };
     // Point releases only: a security archive's indexes for other architectures are not always whole.
     let main = mirrors.iter().find(|mirror| !mirror.trim_end_matches('/').ends_with("-security"));
-    let lines = suites.iter().flat_map(|suite| main.map(|mirror| format!("deb {signed}{mirror} {suite} main\n")));
+    let lines =
+        suites.iter().flat_map(|suite| main.map(|mirror| format!("deb {signed}{mirror} {suite} main\n")));
     lines.collect()
 }
 
@@ -243,7 +252,11 @@ fn debs(folder: &Path) -> Result<Vec<PathBuf>> {
 
 /// File names in the output of `apt-get install --print-uris`: `'URI' NAME SIZE HASH`.
 fn file_names(text: &str) -> BTreeSet<String> {
-    text.lines().filter(|l| l.starts_with('\'')).filter_map(|l| l.split(' ').nth(1)).map(String::from).collect()
+    text.lines()
+        .filter(|l| l.starts_with('\''))
+        .filter_map(|l| l.split(' ').nth(1))
+        .map(String::from)
+        .collect()
 }
 
 /// Name and version of a package file.

@@ -88,7 +88,10 @@ mod tests {
 
     #[test]
     fn proc_fields_are_read_on_x86_and_power() {
-        assert_eq!(field("processor\t: 0\nmodel name\t: X 1\n", &["model name", "cpu"]).as_deref(), Some("X 1"));
+        assert_eq!(
+            field("processor\t: 0\nmodel name\t: X 1\n", &["model name", "cpu"]).as_deref(),
+            Some("X 1")
+        );
         assert_eq!(field("cpu\t\t: POWER8 (raw)\n", &["model name", "cpu"]).as_deref(), Some("POWER8 (raw)"));
         assert_eq!(kib("2048 kB"), Some(2 << 20));
     }

@@ -49,7 +49,8 @@ impl Pipeline {
     /// The release's archive.
     pub fn archive(&self) -> Result<Archive> {
         // Asking apt for its mirrors is only worth it where something is to be downloaded.
-        let mirrors = if self.offline || debian::codename().is_none() { Vec::new() } else { debian::mirrors()? };
+        let mirrors =
+            if self.offline || debian::codename().is_none() { Vec::new() } else { debian::mirrors()? };
         fetch::fetch(&self.home, &self.release, &mirrors, fetch::Options { offline: self.offline })
     }
 
@@ -59,8 +60,12 @@ impl Pipeline {
             From::Distro => distro::make(&self.home, &self.target, &self.product),
             From::Source => {
                 let source = source::unpack(&self.home, &self.product, &self.release, &self.archive()?)?;
-                let plan =
-                    build::Plan { toolchain, product: &self.product, release: &self.release, source: &source };
+                let plan = build::Plan {
+                    toolchain,
+                    product: &self.product,
+                    release: &self.release,
+                    source: &source,
+                };
                 build::make(&self.home, &plan, &self.options)
             }
         }

@@ -8,8 +8,20 @@ use crate::ui::Table;
 
 /// Columns of the table of results.
 const COLUMNS: [&str; 14] = [
-    "build", "workload", "conns", "ops/s", "p50 us", "p95 us", "p99 us", "p99.9 us", "max us", "client us/op",
-    "server us/op", "errors", "data", "status",
+    "build",
+    "workload",
+    "conns",
+    "ops/s",
+    "p50 us",
+    "p95 us",
+    "p99 us",
+    "p99.9 us",
+    "max us",
+    "client us/op",
+    "server us/op",
+    "errors",
+    "data",
+    "status",
 ];
 
 /// The table of results of some records, a row a workload.
@@ -30,7 +42,9 @@ pub fn table(records: &[Vec<Line>]) -> Table {
 /// What tells one build from another, short.
 fn build_name(header: &Header) -> String {
     match &header.bundle {
-        Some(bundle) => format!("{} {} ({}) {}", bundle.product, bundle.release, bundle.origin, header.target),
+        Some(bundle) => {
+            format!("{} {} ({}) {}", bundle.product, bundle.release, bundle.origin, header.target)
+        }
         None => format!("null back-end {}", header.target),
     }
 }

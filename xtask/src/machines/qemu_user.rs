@@ -53,9 +53,14 @@ impl Machine for QemuUser {
     fn caveats(&self) -> Vec<Caveat> {
         let caveat = |kind, detail: &str| Caveat { kind, detail: detail.into() };
         vec![
-            caveat(CaveatKind::Emulated, "ran under qemu-user: compare only with records of the same emulator and host"),
-            caveat(CaveatKind::FallbackIo, "qemu-user has neither native AIO nor io_uring: the server's I/O is simulated"),
-            caveat(CaveatKind::SharedCpus, "client and server shared the host's CPUs"),
+            caveat(
+                CaveatKind::Emulated,
+                "ran under qemu-user: compare only with records of the same emulator and host",
+            ),
+            caveat(
+                CaveatKind::FallbackIo,
+                "qemu-user has neither native AIO nor io_uring: the server's I/O is simulated",
+            ),
         ]
     }
 }

@@ -84,7 +84,8 @@ pub fn make(home: &Home, plan: &Plan, options: &Options) -> Result<InstallTree> 
 }
 
 fn settings(plan: &Plan) -> BTreeMap<String, String> {
-    let mut all: BTreeMap<String, String> = ALWAYS.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
+    let mut all: BTreeMap<String, String> =
+        ALWAYS.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
     all.extend(plan.product.build.cmake.clone());
     // Given as CMAKE_<LANG>_FLAGS they reach every compile command; in a toolchain file some products lose them.
     let flags = plan.toolchain.target().cpu.flags.join(" ");
@@ -131,13 +132,15 @@ impl Builder<'_> {
             return Ok(());
         }
         let launcher = launcher(self.options.launcher.as_deref())?;
-        let cached = launcher.as_ref().map_or("no compiler cache".into(), |l| format!("through {}", l.display()));
+        let cached =
+            launcher.as_ref().map_or("no compiler cache".into(), |l| format!("through {}", l.display()));
         ui::step("configure", &format!("{} {}, {cached}", self.plan.product.name, self.plan.release.version));
         crate::stage::remove(&self.tree)?;
         let shell = Shell::new()?;
         let (source, tree) = (self.plan.source.folder(), &self.tree);
         let toolchain = self.plan.toolchain.cmake_file();
-        let mut settings: Vec<String> = self.settings.iter().map(|(name, value)| format!("-D{name}={value}")).collect();
+        let mut settings: Vec<String> =
+            self.settings.iter().map(|(name, value)| format!("-D{name}={value}")).collect();
         for language in launcher.iter().flat_map(|_| ["C", "CXX"]) {
             let program = launcher.as_deref().unwrap_or(Path::new("")).display();
             settings.push(format!("-DCMAKE_{language}_COMPILER_LAUNCHER={program}"));
@@ -154,11 +157,20 @@ impl Builder<'_> {
         let sysroot = self.plan.toolchain.sysroot();
         command.env("PKG_CONFIG_LIBDIR", std::env::join_paths(sysroot.pkg_config_folders())?);
         command.env("PKG_CONFIG_SYSROOT_DIR", sysroot.root()).env_remove("PKG_CONFIG_PATH");
+        // Folders are named by hashes: without these a compiler cache would never find a file again.
+        if let Some(home) = self.cache_root() {
+            command.env("CCACHE_BASEDIR", home).env("CCACHE_NOHASHDIR", "1");
+        }
         for name in ["CC", "CXX", "CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS"] {
             command.env_remove(name);
         }
         command.env("LC_ALL", "C").env("NINJA_STATUS", "[%f/%t] ");
         Ok(command)
+    }
+
+    /// The folder that holds sources and builds alike.
+    fn cache_root(&self) -> Option<&Path> {
+        self.tree.ancestors().find(|folder| self.plan.source.folder().starts_with(folder))
     }
 
     fn check_configured(&self) -> Result<()> {
@@ -168,13 +180,20 @@ impl Builder<'_> {
             wrong.extend(checks::header(&self.tree.join(&header.file), header, target)?);
         }
         wrong.extend(checks::compile_commands(&self.tree.join("compile_commands.json"), &target.cpu.flags)?);
-        wrong.extend(checks::libraries(&self.tree.join("CMakeCache.txt"), self.plan.toolchain.sysroot().root())?);
+        wrong.extend(checks::libraries(
+            &self.tree.join("CMakeCache.txt"),
+            self.plan.toolchain.sysroot().root(),
+        )?);
         if wrong.is_empty() {
             fs::write(self.configured(), "")?;
             return Ok(());
         }
         let _ = fs::remove_file(self.configured());
-        let what = format!("configure's result does not fit {}:\n{}", target.name, process::indented(&wrong.join("\n")));
+        let what = format!(
+            "configure's result does not fit {}:\n{}",
+            target.name,
+            process::indented(&wrong.join("\n"))
+        );
         Err(Failure::new(Kind::VerificationFailed, what).log(self.log).next("cargo xtask doctor").into())
     }
 

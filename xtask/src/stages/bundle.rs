@@ -69,7 +69,13 @@ impl Bundle {
 }
 
 /// Finds the bundle of these parts, or makes it.
-pub fn make(home: &Home, target: &Target, product: &Product, tree: &InstallTree, bench: &BenchBinary) -> Result<Bundle> {
+pub fn make(
+    home: &Home,
+    target: &Target,
+    product: &Product,
+    tree: &InstallTree,
+    bench: &BenchBinary,
+) -> Result<Bundle> {
     let origin = tree.origin();
     let label = format!("{}-{}-{}-{}", origin.product, file_name(&origin.release), target.name, origin.from);
     let stage = Stage { home, name: "bundles", label: label.clone(), leftover: Leftover::Discard };
@@ -117,9 +123,13 @@ fn gather(root: &Path, target: &Target, tree: &InstallTree, bench: &BenchBinary)
         }
         let from = tree.library_folders().iter().map(|folder| folder.join(&name)).find(|path| path.exists());
         let from = from.ok_or_else(|| {
-            let folders: Vec<String> = tree.library_folders().iter().map(|f| f.display().to_string()).collect();
-            Failure::new(Kind::VerificationFailed, format!("the library {name} is in none of {}", folders.join(", ")))
-                .next(format!("add its package to xtask/targets/{}.toml or the product's file", target.name))
+            let folders: Vec<String> =
+                tree.library_folders().iter().map(|f| f.display().to_string()).collect();
+            Failure::new(
+                Kind::VerificationFailed,
+                format!("the library {name} is in none of {}", folders.join(", ")),
+            )
+            .next(format!("add its package to xtask/targets/{}.toml or the product's file", target.name))
         })?;
         fs::copy(&from, &to)?;
         wanted.extend(elf::needed(&to)?);

@@ -56,7 +56,8 @@ pub fn make(home: &Home, bundle: &Bundle) -> Result<Deployment> {
     let label = format!("{}-{}-{}", facts.product, bundle.manifest().target, facts.origin);
     let stage = Stage { home, name: "deployments", label, leftover: Leftover::Discard };
     let done = stage.get(&bundle.key(), |work| {
-        let file = File::open(bundle.file()).with_context(|| format!("cannot read {}", bundle.file().display()))?;
+        let file =
+            File::open(bundle.file()).with_context(|| format!("cannot read {}", bundle.file().display()))?;
         tar::Archive::new(zstd::Decoder::new(file)?)
             .unpack(work)
             .with_context(|| format!("cannot unpack {} into {}", bundle.file().display(), work.display()))?;

@@ -24,11 +24,18 @@ struct Receipt {
 /// Finds the distribution's install tree, or makes it.
 pub fn make(home: &Home, target: &Target, product: &Product) -> Result<InstallTree> {
     let Sysroot::Debian { architecture, suites, multiarch, .. } = &target.sysroot;
-    let stage =
-        Stage { home, name: "distro", label: format!("{}-{}", product.name, target.name), leftover: Leftover::Discard };
+    let stage = Stage {
+        home,
+        name: "distro",
+        label: format!("{}-{}", product.name, target.name),
+        leftover: Leftover::Discard,
+    };
     let inputs = (architecture, suites, &product.distro, RECIPE);
     let done = stage.get(&inputs, |work| {
-        ui::step("distro", &format!("{} of {architecture} from {}", product.distro.packages.join(" "), suites.join(", ")));
+        ui::step(
+            "distro",
+            &format!("{} of {architecture} from {}", product.distro.packages.join(" "), suites.join(", ")),
+        );
         home.need_space(1 << 30, "the distribution's packages")?;
         let debs = AptRoot::open(home, architecture, suites)?.download_closure(&product.distro.packages)?;
         let root = work.join("root");
@@ -45,7 +52,8 @@ pub fn make(home: &Home, target: &Target, product: &Product) -> Result<InstallTr
     })?;
     let packages = done.receipt.packages;
     let server = product.distro.packages.first();
-    let release = packages.iter().find(|p| Some(&p.name) == server).map_or("unknown".into(), |p| p.version.clone());
+    let release =
+        packages.iter().find(|p| Some(&p.name) == server).map_or("unknown".into(), |p| p.version.clone());
     let folders = ["lib", "usr/lib"].map(|folder| done.folder.join("root").join(folder).join(multiarch));
     Ok(InstallTree {
         folder: done.folder.join("install"),

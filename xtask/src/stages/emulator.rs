@@ -115,7 +115,10 @@ fn fetch(home: &Home, target: &Target) -> Result<PathBuf> {
             .into());
     }
     let done = stage(home, target).get(&(&wanted.package, &wanted.suites), |work| {
-        ui::step("emulator", &format!("{} from {}, for portbench alone", wanted.package, wanted.suites.join(", ")));
+        ui::step(
+            "emulator",
+            &format!("{} from {}, for portbench alone", wanted.package, wanted.suites.join(", ")),
+        );
         let root = AptRoot::open(home, &debian::host_architecture()?, &wanted.suites)?;
         let deb = root.download_one(&wanted.package, None)?;
         debian::unpack(&deb, work)?;

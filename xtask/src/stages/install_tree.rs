@@ -72,8 +72,15 @@ pub fn install(list: &[Install], places: &[(&str, &Path)], to: &Path) -> Result<
         let target = to.join(&entry.to);
         fs::create_dir_all(target.parent().unwrap_or(to))?;
         if !from.exists() {
-            let what = format!("`{}` was to be installed as `{}`, but there is no {}", entry.from, entry.to, from.display());
-            return Err(Failure::new(Kind::StageFailed, what).next("mend `install` in the product's file").into());
+            let what = format!(
+                "`{}` was to be installed as `{}`, but there is no {}",
+                entry.from,
+                entry.to,
+                from.display()
+            );
+            return Err(Failure::new(Kind::StageFailed, what)
+                .next("mend `install` in the product's file")
+                .into());
         }
         copy(&from, &target)?;
     }

@@ -87,7 +87,9 @@ pub fn read(path: &Path) -> Result<Vec<Line>> {
         if index + 1 == count && !whole {
             break;
         }
-        lines.push(serde_json::from_str(line).map_err(|error| bad(path, &format!("line {}: {error}", index + 1)))?);
+        lines.push(
+            serde_json::from_str(line).map_err(|error| bad(path, &format!("line {}: {error}", index + 1)))?,
+        );
     }
     Ok(lines)
 }

@@ -72,10 +72,13 @@ pub fn run(
     match last {
         Message::Finished(measurement) => Ok(*measurement),
         Message::Failed(failed) => Err(failure(&failed, workload, &label).into()),
-        _ => Err(Failure::new(Kind::StageFailed, format!("{label}: the load generator ended without a result"))
-            .log(workload.log)
-            .next("read the log")
-            .into()),
+        _ => Err(Failure::new(
+            Kind::StageFailed,
+            format!("{label}: the load generator ended without a result"),
+        )
+        .log(workload.log)
+        .next("read the log")
+        .into()),
     }
 }
 
@@ -95,8 +98,12 @@ impl Watch<'_> {
     ) -> Result<Message> {
         let (reader, writer) = std::io::pipe()?;
         let log = process::append(self.workload.log)?;
-        let mut client =
-            process::spawn_with("the load generator", command, OnOurDeath::Kill, [Stdio::piped(), writer.into(), log.into()])?;
+        let mut client = process::spawn_with(
+            "the load generator",
+            command,
+            OnOurDeath::Kill,
+            [Stdio::piped(), writer.into(), log.into()],
+        )?;
         // A client that cannot even start closes the pipe: its own message below says more than EPIPE.
         if let Some(mut stdin) = client.take_stdin() {
             let _ = stdin.write_all(&serde_json::to_vec(request)?);
@@ -155,8 +162,12 @@ impl Watch<'_> {
 
     fn message(&self, line: &str) -> Result<Message> {
         serde_json::from_str(line).map_err(|error| {
-            let what = format!("{}: the load generator said what is no message: {error}\n  | {line}", self.label);
-            Failure::new(Kind::StageFailed, what).log(self.workload.log).next("is it of the same checkout?").into()
+            let what =
+                format!("{}: the load generator said what is no message: {error}\n  | {line}", self.label);
+            Failure::new(Kind::StageFailed, what)
+                .log(self.workload.log)
+                .next("is it of the same checkout?")
+                .into()
         })
     }
 

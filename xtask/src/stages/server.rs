@@ -93,7 +93,11 @@ impl Server {
         let Some(status) = self.process.ended()? else { return Ok(None) };
         let tail = process::indented(&process::tail(&self.log, 12));
         let what = format!("the server ended in mid-run: {}\n{tail}", process::ending(status));
-        Ok(Some(Failure::new(Kind::ServerLost, what).log(&self.log).next("read the log's last lines; then run it again")))
+        Ok(Some(
+            Failure::new(Kind::ServerLost, what)
+                .log(&self.log)
+                .next("read the log's last lines; then run it again"),
+        ))
     }
 
     /// Asks it to end, waits, and ends it if it does not.
@@ -172,8 +176,12 @@ impl Starter<'_> {
         let mut text = self.table().bootstrap_first.join("\n") + "\n";
         for file in &self.table().bootstrap {
             let path = self.plan.deployment.file(file);
-            text += &fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-            text.push('\n');
+            let sql = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+            let without = self.table().bootstrap_without.as_deref();
+            for line in sql.lines().filter(|line| without.is_none_or(|part| !line.contains(part))) {
+                text.push_str(line);
+                text.push('\n');
+            }
         }
         fs::write(&script, text)?;
         let mut command = self.command();
@@ -181,7 +189,9 @@ impl Starter<'_> {
         let mut process = self.spawn("the server's bootstrap", command, File::open(&script)?.into())?;
         match watch::end(&mut process, limit(self.plan.machine, BOOTSTRAP))? {
             Some(status) if status.success() => Ok(()),
-            Some(status) => Err(self.died(&format!("making its data folder: {}", process::ending(status))).into()),
+            Some(status) => {
+                Err(self.died(&format!("making its data folder: {}", process::ending(status))).into())
+            }
             None => Err(self.not_ready("its data folder was not made", BOOTSTRAP).into()),
         }
     }
@@ -234,12 +244,19 @@ impl Starter<'_> {
     fn died(&self, how: &str) -> Failure {
         // Its errors say more than its last lines, which are often a stack trace.
         let text = fs::read_to_string(self.log).unwrap_or_default();
-        let errors: Vec<&str> = text.lines().filter(|line| line.contains("[ERROR]") || line.contains("qemu:")).collect();
-        let shown = if errors.is_empty() { process::tail(self.log, 10) } else { errors[..errors.len().min(10)].join("\n") };
+        let errors: Vec<&str> =
+            text.lines().filter(|line| line.contains("[ERROR]") || line.contains("qemu:")).collect();
+        let shown = if errors.is_empty() {
+            process::tail(self.log, 10)
+        } else {
+            errors[..errors.len().min(10)].join("\n")
+        };
         let full = text.contains("No space left on device") || text.contains("Disk is full");
         let kind = if full { Kind::DiskFull } else { Kind::ServerDied };
         let what = format!("the server ended while it started: {how}\n{}", process::indented(&shown));
-        Failure::new(kind, what).log(self.log).next("cargo xtask doctor; the log holds the server's own words")
+        Failure::new(kind, what)
+            .log(self.log)
+            .next("cargo xtask doctor; the log holds the server's own words")
     }
 
     fn not_ready(&self, what: &str, base: Duration) -> Failure {
@@ -252,7 +269,9 @@ impl Starter<'_> {
             ui::duration(base),
             self.plan.machine.name()
         );
-        Failure::new(Kind::ServerNotReady, what).log(self.log).next("look for what else uses the CPUs; then run it again")
+        Failure::new(Kind::ServerNotReady, what)
+            .log(self.log)
+            .next("look for what else uses the CPUs; then run it again")
     }
 
     /// Asks the server, through the bundle's own client, for what it really runs with.
@@ -265,7 +284,10 @@ impl Starter<'_> {
         let settings = watch::rows(&self.query(account, &query)?);
         let different = differences(&asked, &settings);
         if !different.is_empty() {
-            let what = format!("the server does not run with what it was asked for:\n{}", process::indented(&different.join("\n")));
+            let what = format!(
+                "the server does not run with what it was asked for:\n{}",
+                process::indented(&different.join("\n"))
+            );
             return Err(Failure::new(Kind::VerificationFailed, what)
                 .log(self.log)
                 .next(format!("mend `arguments` in xtask/products/{}.toml", self.plan.product.name))
@@ -284,7 +306,10 @@ impl Starter<'_> {
         let deployment = self.plan.deployment;
         let mut command = self.plan.machine.command(deployment, &deployment.file(&self.table().client));
         // The password goes by the environment: arguments are for everybody to see.
-        command.env("MYSQL_PWD", &account.password).arg("--no-defaults").arg(format!("--user={}", account.user));
+        command
+            .env("MYSQL_PWD", &account.password)
+            .arg("--no-defaults")
+            .arg(format!("--user={}", account.user));
         command.arg(format!("--socket={}", self.socket.display()));
         command.arg(format!("--character-sets-dir={}", deployment.file("share/charsets").display()));
         command.args(["--batch", "--skip-column-names", "--execute", query]);
@@ -351,8 +376,9 @@ fn free_port(asked: Option<u16>) -> Result<u16> {
 }
 
 fn port_in_use(port: u16) -> Failure {
-    Failure::new(Kind::PortInUse, format!("port {port} on 127.0.0.1 is in use"))
-        .next(format!("choose another with --port, or leave --port out; `ss -tlnp sport = :{port}` shows who has it"))
+    Failure::new(Kind::PortInUse, format!("port {port} on 127.0.0.1 is in use")).next(format!(
+        "choose another with --port, or leave --port out; `ss -tlnp sport = :{port}` shows who has it"
+    ))
 }
 
 #[cfg(test)]
@@ -361,7 +387,11 @@ mod tests {
 
     #[test]
     fn a_setting_that_was_silently_changed_is_found() {
-        let asked = requested(&["--max-connections=4096".into(), "--performance-schema=OFF".into(), "--skip-log-bin".into()]);
+        let asked = requested(&[
+            "--max-connections=4096".into(),
+            "--performance-schema=OFF".into(),
+            "--skip-log-bin".into(),
+        ]);
         let found = [("max_connections", "214"), ("performance_schema", "0")];
         let found = found.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
         assert_eq!(differences(&asked, &found), ["max_connections: asked for 4096, is 214"]);

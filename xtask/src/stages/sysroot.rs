@@ -177,7 +177,8 @@ mod tests {
 
     #[test]
     fn absolute_links_become_relative_to_where_they_stand() {
-        let link = relative_link(Path::new("lib64/ld64.so.2"), Path::new("/lib/powerpc64le-linux-gnu/ld64.so.2"));
+        let link =
+            relative_link(Path::new("lib64/ld64.so.2"), Path::new("/lib/powerpc64le-linux-gnu/ld64.so.2"));
         assert_eq!(link, Path::new("../lib/powerpc64le-linux-gnu/ld64.so.2"));
     }
 

@@ -107,7 +107,10 @@ pub fn run(args: Args) -> Result<()> {
     let result = bench.all(&mut records);
     let lines = records.iter().map(|path| record::read(path)).collect::<Result<Vec<_>>>()?;
     if args.json {
-        lines.iter().flatten().try_for_each(|line| serde_json::to_string(line).map(|text| println!("{text}")))?;
+        lines
+            .iter()
+            .flatten()
+            .try_for_each(|line| serde_json::to_string(line).map(|text| println!("{text}")))?;
     } else if !lines.is_empty() {
         report::table(&lines).print();
         let caveats: Vec<String> = lines.iter().flat_map(|record| report::caveats(record)).collect();
@@ -169,7 +172,12 @@ impl Bench<'_> {
     }
 
     /// One record.
-    fn one(&self, place: &Place, on: Option<(&dyn Machine, &Deployment)>, records: &mut Vec<PathBuf>) -> Result<()> {
+    fn one(
+        &self,
+        place: &Place,
+        on: Option<(&dyn Machine, &Deployment)>,
+        records: &mut Vec<PathBuf>,
+    ) -> Result<()> {
         let folder = self.args.records.clone().unwrap_or_else(|| repository().join("records"));
         let mut record = Writer::create(&folder, self.header(on))?;
         records.push(record.path().to_path_buf());
@@ -188,9 +196,11 @@ impl Bench<'_> {
 
     fn header(&self, on: Option<(&dyn Machine, &Deployment)>) -> Header {
         let pipeline = &self.pipeline;
-        let bundle = on.filter(|_| !self.args.null).map(|(_, deployment)| deployment.manifest().facts.clone());
+        let bundle =
+            on.filter(|_| !self.args.null).map(|(_, deployment)| deployment.manifest().facts.clone());
         let machine = on.map_or("local", |(machine, _)| machine.name()).to_string();
-        let what = bundle.as_ref().map_or("null".into(), |b| format!("{}-{}-{}", b.product, b.release, b.origin));
+        let what =
+            bundle.as_ref().map_or("null".into(), |b| format!("{}-{}-{}", b.product, b.release, b.origin));
         Header {
             schema_version: SCHEMA_VERSION,
             id: record::new_id(&[&pipeline.target.name, &what, &machine]),
@@ -204,7 +214,12 @@ impl Bench<'_> {
         }
     }
 
-    fn workloads(&self, place: &Place, on: Option<(&dyn Machine, &Deployment)>, record: &mut Writer) -> Result<()> {
+    fn workloads(
+        &self,
+        place: &Place,
+        on: Option<(&dyn Machine, &Deployment)>,
+        record: &mut Writer,
+    ) -> Result<()> {
         let mut server = match on.filter(|_| !self.args.null) {
             Some((machine, deployment)) => Some(self.server(machine, deployment, record)?),
             None => None,
@@ -222,7 +237,14 @@ impl Bench<'_> {
                 server_pid: Some(server.pid()),
             });
             let client = self.args.client.name();
-            let workload = Workload { index: index as u32, planned, backend, client, slowdown: place.slowdown(), log: &log };
+            let workload = Workload {
+                index: index as u32,
+                planned,
+                backend,
+                client,
+                slowdown: place.slowdown(),
+                log: &log,
+            };
             run::run(&workload, place.command(), server.as_mut(), record)?;
             interrupt::check()?;
         }

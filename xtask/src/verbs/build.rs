@@ -7,7 +7,9 @@ use crate::pipeline::From;
 
 /// Cross-compile a product for a target and pack it, checked, into one bundle.
 #[derive(clap::Args)]
-#[command(after_help = "Examples:\n  cargo xtask build --target ppc64le\n  cargo xtask build --target ppc64le --launcher none --jobs 8\n  cargo xtask build --from distro   pack the distribution's own build instead")]
+#[command(
+    after_help = "Examples:\n  cargo xtask build --target ppc64le\n  cargo xtask build --target ppc64le --launcher none --jobs 8\n  cargo xtask build --from distro   pack the distribution's own build instead"
+)]
 pub struct Args {
     #[command(flatten)]
     what: What,

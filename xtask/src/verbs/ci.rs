@@ -15,7 +15,9 @@ use crate::{interrupt, setup};
 
 /// Run the checks of a change: all of them, or the jobs that are named.
 #[derive(clap::Args)]
-#[command(after_help = "Examples:\n  cargo xtask ci              everything, set-up included\n  cargo xtask ci unit lint    only these\n\nA failing command is printed as it can be pasted.")]
+#[command(
+    after_help = "Examples:\n  cargo xtask ci              everything, set-up included\n  cargo xtask ci unit lint    only these\n\nA failing command is printed as it can be pasted."
+)]
 pub struct Args {
     /// The jobs, in the order in which they are given.
     #[arg(value_enum, default_values = ["lint", "unit", "end-to-end"])]
@@ -103,7 +105,8 @@ fn component(subcommand: &str, component: &str) -> Result<()> {
     if works("cargo", &[subcommand, "--version"]) || works("rustup", &["component", "add", component]) {
         return Ok(());
     }
-    let what = format!("`cargo {subcommand}` is missing and rustup could not add it: nothing was checked by it");
+    let what =
+        format!("`cargo {subcommand}` is missing and rustup could not add it: nothing was checked by it");
     Err(Failure::new(Kind::MissingPackages, what).next(format!("rustup component add {component}")).into())
 }
 
@@ -121,7 +124,9 @@ fn step(command: Command) -> Result<()> {
             Some(status) if status.success() => return Ok(()),
             Some(status) => {
                 let what = format!("{}\n  $ {pasted}", process::ending(status));
-                return Err(Failure::new(Kind::StageFailed, what).next("the output above; the command can be pasted").into());
+                return Err(Failure::new(Kind::StageFailed, what)
+                    .next("the output above; the command can be pasted")
+                    .into());
             }
         }
     }

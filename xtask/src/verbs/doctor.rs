@@ -16,7 +16,9 @@ use crate::{debian, machines, setup};
 
 /// Check what a target and a product need on this host; each check with its fix. Changes nothing.
 #[derive(clap::Args)]
-#[command(after_help = "Examples:\n  cargo xtask doctor --target ppc64le\n  cargo xtask doctor --json | jq '.[] | select(.status != \"ok\")'\n\nExit code 3 if something that is needed is missing or broken.")]
+#[command(
+    after_help = "Examples:\n  cargo xtask doctor --target ppc64le\n  cargo xtask doctor --json | jq '.[] | select(.status != \"ok\")'\n\nExit code 3 if something that is needed is missing or broken."
+)]
 pub struct Args {
     /// The target; see `cargo xtask targets`.
     #[arg(long, short, default_value = "ppc64le")]
@@ -90,7 +92,12 @@ pub fn run(args: Args) -> Result<()> {
     } else {
         let mut table = Table::new(&["check", "status", "found", "fix"]);
         for check in &checks {
-            table.row([check.check.clone(), check.status.name().into(), check.found.clone(), check.fix.clone()]);
+            table.row([
+                check.check.clone(),
+                check.status.name().into(),
+                check.found.clone(),
+                check.fix.clone(),
+            ]);
         }
         table.print();
     }
@@ -123,9 +130,12 @@ fn programs(target: &Target) -> Vec<Check> {
             (None, _) if name == "cc" => check("cc", Status::Missing, "", "apt-get install gcc libc6-dev"),
             (None, _) => check(&name, Status::NotYet, "not installed", &fix),
             (Some(_), Ok(text)) => check(&name, Status::Ok, text.lines().next().unwrap_or_default(), ""),
-            (Some(path), Err(_)) => {
-                check(&name, Status::Broken, format!("{} does not start", path.display()), "reinstall its package")
-            }
+            (Some(path), Err(_)) => check(
+                &name,
+                Status::Broken,
+                format!("{} does not start", path.display()),
+                "reinstall its package",
+            ),
         }
     })
     .collect()
@@ -134,7 +144,12 @@ fn programs(target: &Target) -> Vec<Check> {
 fn packages(target: &Target, product: &Product) -> Result<Check> {
     let wanted = setup::packages(target, Some(product));
     if debian::codename().is_none() {
-        return Ok(check("packages", Status::Advice, "cannot be asked for here", format!("needed: {}", wanted.join(" "))));
+        return Ok(check(
+            "packages",
+            Status::Advice,
+            "cannot be asked for here",
+            format!("needed: {}", wanted.join(" ")),
+        ));
     }
     let absent = setup::missing(&wanted)?;
     if absent.is_empty() {
@@ -142,7 +157,12 @@ fn packages(target: &Target, product: &Product) -> Result<Check> {
     }
     let allowed = setup::privilege() != setup::Privilege::None;
     let status = if allowed { Status::NotYet } else { Status::Missing };
-    Ok(check("packages", status, format!("missing: {}", absent.join(" ")), format!("cargo xtask setup --target {}", target.name)))
+    Ok(check(
+        "packages",
+        status,
+        format!("missing: {}", absent.join(" ")),
+        format!("cargo xtask setup --target {}", target.name),
+    ))
 }
 
 fn sysroot_check(home: &Home, target: &Target) -> (Check, Option<Sysroot>) {
@@ -171,22 +191,36 @@ fn emulators(home: &Home, target: &Target, sysroot: Option<&Sysroot>) -> Result<
             continue;
         };
         if !emulator::new_enough(&version, target) {
-            let why = format!("version {version}, {} is needed: {}", target.emulator.minimum, target.emulator.why);
+            let why =
+                format!("version {version}, {} is needed: {}", target.emulator.minimum, target.emulator.why);
             checks.push(check(&name, Status::Advice, why, &fetch));
             continue;
         }
         let candidate = Emulator::candidate(program, version.clone(), target);
         let tried = sysroot.and_then(|sysroot| toolchain::try_emulator(home, target, sysroot, &candidate));
         checks.push(match tried {
-            Some(Ok(())) => {
-                check(&name, Status::Ok, format!("version {version}, runs a program at -cpu {}", candidate.cpu()), "")
-            }
+            Some(Ok(())) => check(
+                &name,
+                Status::Ok,
+                format!("version {version}, runs a program at -cpu {}", candidate.cpu()),
+                "",
+            ),
             Some(Err(error)) => check(&name, Status::Broken, error.to_string(), &fetch),
-            None => check(&name, Status::NotYet, format!("version {version}, not tried: no toolchain was made yet"), &fetch),
+            None => check(
+                &name,
+                Status::NotYet,
+                format!("version {version}, not tried: no toolchain was made yet"),
+                &fetch,
+            ),
         });
     }
     if checks.is_empty() {
-        checks.push(check("emulator", Status::NotYet, format!("no {} here", target.emulator.program), &fetch));
+        checks.push(check(
+            "emulator",
+            Status::NotYet,
+            format!("no {} here", target.emulator.program),
+            &fetch,
+        ));
     }
     Ok(checks)
 }
@@ -194,7 +228,9 @@ fn emulators(home: &Home, target: &Target, sysroot: Option<&Sysroot>) -> Result<
 fn rust(home: &Home, target: &Target) -> Result<Check> {
     Ok(match rust_std::present(home, target)? {
         Ok(found) => check("rust", Status::Ok, found, ""),
-        Err(found) => check("rust", Status::NotYet, found, format!("cargo xtask toolchain --target {}", target.name)),
+        Err(found) => {
+            check("rust", Status::NotYet, found, format!("cargo xtask toolchain --target {}", target.name))
+        }
     })
 }
 
@@ -207,7 +243,8 @@ fn binfmt(target: &Target) -> Check {
 
 fn resources(home: &Home, product: &Product) -> Result<Vec<Check>> {
     let (need, free) = (product.build.disk_mib, home::free_bytes(home.root())? >> 20);
-    let disk = format!("{free} MiB free in {}, a build of {} takes {need}", home.root().display(), product.name);
+    let disk =
+        format!("{free} MiB free in {}, a build of {} takes {need}", home.root().display(), product.name);
     let status = if free >= need { Status::Ok } else { Status::Missing };
     let mut checks = vec![check("disk", status, disk, "export PORTBENCH_HOME=/a/folder/on/a/larger/disk")];
     let cpus = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
@@ -221,6 +258,11 @@ fn resources(home: &Home, product: &Product) -> Result<Vec<Check>> {
 fn cache() -> Check {
     match ["ccache", "sccache"].into_iter().find_map(find_program) {
         Some(program) => check("compiler cache", Status::Ok, program.display().to_string(), ""),
-        None => check("compiler cache", Status::Advice, "none", "apt-get install ccache: rebuilding is ten times faster"),
+        None => check(
+            "compiler cache",
+            Status::Advice,
+            "none",
+            "apt-get install ccache: rebuilding is ten times faster",
+        ),
     }
 }

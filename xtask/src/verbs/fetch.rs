@@ -8,7 +8,9 @@ use crate::ui;
 
 /// Download a pinned release, resumable, verified by size and SHA-256.
 #[derive(clap::Args)]
-#[command(after_help = "Examples:\n  cargo xtask fetch --product mariadb\n  cargo xtask fetch --verify   hash what is in the cache once more")]
+#[command(
+    after_help = "Examples:\n  cargo xtask fetch --product mariadb\n  cargo xtask fetch --verify   hash what is in the cache once more"
+)]
 pub struct Args {
     #[command(flatten)]
     what: What,
@@ -23,7 +25,13 @@ pub fn run(args: Args) -> Result<()> {
     if args.verify {
         fetch::verify(&archive)?;
     }
-    let how = if args.verify { "verified again" } else if archive.reused() { "in the cache" } else { "downloaded" };
+    let how = if args.verify {
+        "verified again"
+    } else if archive.reused() {
+        "in the cache"
+    } else {
+        "downloaded"
+    };
     ui::step("fetch", &format!("{how}: {} ({} bytes)", archive.path().display(), archive.size()));
     Ok(())
 }

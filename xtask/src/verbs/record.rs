@@ -9,7 +9,9 @@ use crate::{report, ui};
 
 /// Check record files against their schema, or print the schema.
 #[derive(clap::Args)]
-#[command(after_help = "Examples:\n  cargo xtask record check records/*.jsonl\n  cargo xtask record schema > record.schema.json")]
+#[command(
+    after_help = "Examples:\n  cargo xtask record check records/*.jsonl\n  cargo xtask record schema > record.schema.json"
+)]
 pub struct Args {
     #[command(subcommand)]
     what: What,
@@ -37,7 +39,10 @@ pub fn run(args: Args) -> Result<()> {
         What::Check { records } => {
             for path in records {
                 let lines = record::read_checked(&path)?;
-                ui::step("valid", &format!("{} ({}, {} lines)", path.display(), report::outcome(&lines).0, lines.len()));
+                ui::step(
+                    "valid",
+                    &format!("{} ({}, {} lines)", path.display(), report::outcome(&lines).0, lines.len()),
+                );
             }
         }
     }

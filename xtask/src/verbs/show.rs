@@ -11,7 +11,9 @@ use crate::{report, ui};
 
 /// Show records: results, caveats, how they ended.
 #[derive(clap::Args)]
-#[command(after_help = "Examples:\n  cargo xtask show                    the newest record\n  cargo xtask show records/*.jsonl    several in one table")]
+#[command(
+    after_help = "Examples:\n  cargo xtask show                    the newest record\n  cargo xtask show records/*.jsonl    several in one table"
+)]
 pub struct Args {
     /// Record files; left out: the newest in `records`.
     records: Vec<PathBuf>,

@@ -25,7 +25,9 @@ pub fn header(file: &Path, wanted: &ConfigHeader, target: &Target) -> Result<Vec
 /// The macros in the output of `gcc -E -dM`.
 fn macros(text: &str) -> BTreeMap<&str, &str> {
     let definitions = text.lines().filter_map(|line| line.strip_prefix("#define "));
-    definitions.map(|rest| rest.split_once(' ').map_or((rest, ""), |(name, value)| (name, value.trim()))).collect()
+    definitions
+        .map(|rest| rest.split_once(' ').map_or((rest, ""), |(name, value)| (name, value.trim())))
+        .collect()
 }
 
 fn held_against(macros: &BTreeMap<&str, &str>, wanted: &ConfigHeader, target: &Target) -> Vec<String> {
@@ -37,7 +39,12 @@ fn held_against(macros: &BTreeMap<&str, &str>, wanted: &ConfigHeader, target: &T
         let found = macros.get(name.as_str()).copied();
         if found != value.as_deref() {
             let say = |value: Option<&str>| value.map_or("undefined".to_string(), |v| format!("`{v}`"));
-            wrong.push(format!("{}: {name} is {}, must be {}", wanted.file, say(found), say(value.as_deref())));
+            wrong.push(format!(
+                "{}: {name} is {}, must be {}",
+                wanted.file,
+                say(found),
+                say(value.as_deref())
+            ));
         }
     }
     wrong
@@ -64,7 +71,12 @@ pub fn compile_commands(file: &Path, flags: &[String]) -> Result<Vec<String>> {
         };
         let wrong: Vec<&CompileCommand> = commands.iter().filter(|c| !right(c)).collect();
         let first = wrong.first()?;
-        Some(format!("{flag} is not what {} of {} compile commands say, e.g. {}", wrong.len(), commands.len(), first.file))
+        Some(format!(
+            "{flag} is not what {} of {} compile commands say, e.g. {}",
+            wrong.len(),
+            commands.len(),
+            first.file
+        ))
     };
     Ok(flags.iter().filter_map(lacks).collect())
 }
@@ -93,7 +105,8 @@ mod tests {
     use super::*;
     use crate::tables::product::Product;
 
-    const GOOD: &str = "#define MY_CONFIG_H \n#define HAVE_POLL 1\n#define STACK_DIRECTION -1\n#define SIZEOF_CHARP 8\n";
+    const GOOD: &str =
+        "#define MY_CONFIG_H \n#define HAVE_POLL 1\n#define STACK_DIRECTION -1\n#define SIZEOF_CHARP 8\n";
 
     fn wanted() -> ConfigHeader {
         let mut header = Product::load("mariadb").unwrap().build.config_header[0].clone();
@@ -130,8 +143,12 @@ mod tests {
 
     #[test]
     fn a_host_library_is_found() {
-        let cache = "ZLIB_LIBRARY:FILEPATH=/usr/lib/x86_64-linux-gnu/libz.so\nSSL:FILEPATH=/s/usr/lib/libssl.so\n";
+        let cache =
+            "ZLIB_LIBRARY:FILEPATH=/usr/lib/x86_64-linux-gnu/libz.so\nSSL:FILEPATH=/s/usr/lib/libssl.so\n";
         let wrong = foreign_libraries(cache, Path::new("/s"));
-        assert_eq!(wrong, ["ZLIB_LIBRARY is the host's /usr/lib/x86_64-linux-gnu/libz.so, not the sysroot's"]);
+        assert_eq!(
+            wrong,
+            ["ZLIB_LIBRARY is the host's /usr/lib/x86_64-linux-gnu/libz.so, not the sysroot's"]
+        );
     }
 }

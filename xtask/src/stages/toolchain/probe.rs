@@ -140,7 +140,10 @@ impl Probes<'_> {
         let (there, here) = (emulated.get("work-seconds")?, host.get("work-seconds")?);
         if emulated.get("work-result")? != host.get("work-result")? {
             let what = "the same arithmetic gives another result under the emulator than on the host";
-            return Err(Failure::new(Kind::EmulatorBroken, what).log(self.log).next("cargo xtask doctor").into());
+            return Err(Failure::new(Kind::EmulatorBroken, what)
+                .log(self.log)
+                .next("cargo xtask doctor")
+                .into());
         }
         Ok(there.parse::<f64>()? / here.parse::<f64>()?.max(1e-6))
     }
@@ -164,7 +167,8 @@ impl Facts {
 fn run(parts: &Place, folder: &Path, program: &str) -> Result<Facts> {
     let root = parts.sysroot.root();
     let loader = root.join(&parts.target.elf.loader);
-    let mut words: Vec<OsString> = super::run_prefix(parts.emulator, &loader, &parts.sysroot.library_folders());
+    let mut words: Vec<OsString> =
+        super::run_prefix(parts.emulator, &loader, &parts.sysroot.library_folders());
     words.push(folder.join(program).into());
     let text = captured(parts, &words, program)?;
     Ok(Facts::parse(&text))
@@ -196,7 +200,8 @@ fn captured(parts: &Place, words: &[OsString], name: &str) -> Result<String> {
         Some(status) => process::ending(status),
         None => format!("no end after {} s", LIMIT.as_secs()),
     };
-    let what = format!("{name} at CPU {}: {how}\n{}\n  $ {pasted}", parts.emulator.cpu(), process::indented(&text));
+    let what =
+        format!("{name} at CPU {}: {how}\n{}\n  $ {pasted}", parts.emulator.cpu(), process::indented(&text));
     Err(emulator::broken(parts.emulator.program(), &what).into())
 }
 
