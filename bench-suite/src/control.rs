@@ -115,7 +115,9 @@ impl Control {
         };
         match control.exchange(|_| ()) {
             Ok(()) => Ok(control),
-            Err(ControlError::Client(error)) => Err(Failure::login(&server.account.user, &error)),
+            Err(ControlError::Client(error)) => {
+                Err(Failure::login(&server.account.user, control.session.plugin(), &error))
+            }
             Err(ControlError::Interrupted) => Err(Failure::interrupted()),
             Err(error) => Err(cannot(&error)),
         }
@@ -140,6 +142,12 @@ impl Control {
     /// Waits at least this long for each reply: for statements that do bulk work.
     pub fn set_patience(&mut self, least: Duration) {
         self.patience = self.server.reply_timeout.max(least);
+    }
+
+    /// From now on an interrupt does not end a wait, which lasts `most` at the most.
+    pub fn ignore_interrupts(&mut self, most: Duration) {
+        self.interrupted = Arc::default();
+        self.patience = self.server.reply_timeout.min(most);
     }
 
     /// Runs a statement; its rows as text.
@@ -219,6 +227,15 @@ impl Control {
                 Err(error) if waits(&error) => return Ok(()),
                 Err(error) => return Err(error.into()),
             }
+        }
+    }
+}
+
+impl Drop for Control {
+    /// Leaves politely: a server counts and logs clients that just vanish.
+    fn drop(&mut self) {
+        if self.session.quit().is_ok() {
+            let _ = self.socket.write(self.session.outgoing());
         }
     }
 }

@@ -44,13 +44,14 @@ impl Failure {
     }
 
     /// The server ended a login.
-    pub fn login(user: &str, error: &ClientError) -> Self {
+    pub fn login(user: &str, plugin: &str, error: &ClientError) -> Self {
         let kind = match error {
             ClientError::Protocol(_) => FailedKind::Protocol,
             ClientError::Plugin(_) => FailedKind::Authentication,
             ClientError::Refused(error) => refusal(error),
         };
-        let mut detail = format!("cannot log in as {user}: {error}");
+        let with = if plugin.is_empty() { String::new() } else { format!(" with {plugin}") };
+        let mut detail = format!("cannot log in as {user}{with}: {error}");
         if kind == FailedKind::Authentication {
             detail += &format!(
                 "; supported plugins: {}; \
@@ -84,11 +85,12 @@ mod tests {
     #[test]
     fn access_denied_says_what_to_run() {
         let error = ServerError { code: 1045, message: "Access denied for user 'x'".into() };
-        let failure = Failure::login("x", &ClientError::Refused(error));
+        let failure = Failure::login("x", "client_ed25519", &ClientError::Refused(error));
         assert_eq!(failure.kind, FailedKind::Authentication);
+        assert!(failure.detail.starts_with("cannot log in as x with client_ed25519: Access"));
         assert!(failure.detail.contains("client_ed25519"));
         assert!(failure.detail.contains("ALTER USER 'x'@'HOST' IDENTIFIED VIA mysql_native_password"));
-        let plugin = Failure::login("x", &ClientError::Plugin("sha256_password".into()));
+        let plugin = Failure::login("x", "", &ClientError::Plugin("sha256_password".into()));
         assert!(plugin.detail.contains("sha256_password"));
         assert_eq!(plugin.exit_code(), 3);
     }
@@ -96,7 +98,7 @@ mod tests {
     #[test]
     fn a_full_server_is_a_limit() {
         let error = ServerError { code: 1040, message: "Too many connections".into() };
-        let failure = Failure::login("x", &ClientError::Refused(error));
+        let failure = Failure::login("x", "", &ClientError::Refused(error));
         assert_eq!(failure.kind, FailedKind::Limit);
     }
 }

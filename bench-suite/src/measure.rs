@@ -1,6 +1,7 @@
 //! The timed part: CPU time and the server's own counter around it, and what became of it all.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use model::message::{CaveatKind, CpuTime, EndedBy, FailedKind, Measurement};
 
@@ -10,6 +11,9 @@ use crate::engine::{Engine, ErrorCode, Job, Report, Run};
 use crate::failure::Failure;
 use crate::monitor::Monitor;
 use crate::run::{Session, after, list};
+
+/// Longest wait for one last answer once the user wants the run to end.
+const AFTER_INTERRUPT: Duration = Duration::from_secs(2);
 
 /// What the timed part gave.
 pub struct Timed {
@@ -57,13 +61,13 @@ pub fn timed(
     let server_cpu_after = server_pid.and_then(cpu::of_process);
     monitor.last_interval(engine, report.ended_ns);
     let mut failure = monitor.server_lost().map(ToString::to_string);
-    let outage_s = monitor.outage_s();
+    let outage_s = monitor.outage_s(report.ended_ns);
     let interrupted = session.interrupted.load(Ordering::Relaxed);
     let server_questions = match (control, questions_before) {
-        (Some(control), Some(before)) if failure.is_none() && !interrupted => {
-            asked_since(control, &before, &mut failure)
+        (Some(control), Some(before)) if failure.is_none() => {
+            asked_since(control, &before, interrupted, &mut failure)
         }
-        _ => Err("not read: the run was interrupted or the server lost".into()),
+        _ => Err("not read, the server is gone".into()),
     };
     Ok(Timed {
         connections: load.connections,
@@ -71,6 +75,7 @@ pub fn timed(
         up_at_start,
         elapsed_s: report.ended_ns.saturating_sub(start_ns) as f64 / 1e9,
         ended_by: match () {
+            () if failure.is_some() => EndedBy::ServerLost,
             () if report.exhausted => EndedBy::Operations,
             () if interrupted => EndedBy::Interrupted,
             () => EndedBy::Duration,
@@ -105,7 +110,15 @@ fn questions(control: &mut Control) -> Result<Asked, ControlError> {
 
 /// What others than the control connection asked since `before`. A server that is gone is a failure, one that was
 /// restarted has a new counter.
-fn asked_since(control: &mut Control, before: &Asked, failure: &mut Option<String>) -> Result<u64, String> {
+fn asked_since(
+    control: &mut Control,
+    before: &Asked,
+    interrupted: bool,
+    failure: &mut Option<String>,
+) -> Result<u64, String> {
+    if interrupted {
+        control.ignore_interrupts(AFTER_INTERRUPT);
+    }
     let error = match questions(control) {
         Ok(after) => {
             let own = after.control - before.control;
@@ -114,6 +127,9 @@ fn asked_since(control: &mut Control, before: &Asked, failure: &mut Option<Strin
         }
         Err(error) => error.to_string(),
     };
+    if interrupted {
+        return Err(error);
+    }
     match control.reconnect() {
         Ok(()) => Err(format!("the control connection was lost in the run ({error})")),
         Err(gone) => {

@@ -105,9 +105,10 @@ impl<'a> Monitor<'a> {
         self.lost.as_deref()
     }
 
-    /// Seconds in which no connection was up.
-    pub fn outage_s(&self) -> f64 {
-        self.outages_ns as f64 / NS_PER_S
+    /// Seconds in which no connection was up, until `now`.
+    pub fn outage_s(&self, now: u64) -> f64 {
+        let current = self.down_since_ns.map_or(0, |since| now.saturating_sub(since));
+        (self.outages_ns + current) as f64 / NS_PER_S
     }
 
     fn watch_server(&mut self, engine: &Engine, progress: Progress, now: u64) {
@@ -123,15 +124,18 @@ impl<'a> Monitor<'a> {
             return;
         }
         let since = *self.down_since_ns.get_or_insert(now);
-        let silent_since = since.min(self.progress_ns);
         let refused = progress.refused == self.connections;
-        let patience = if refused { GONE_PATIENCE_NS } else { self.reply_timeout_ns };
-        let silence = if refused { now - since } else { now.saturating_sub(silent_since) };
+        // Connections that were silent until they were given up: the silence began before.
+        let (since, patience, why) = match refused {
+            true => (since, GONE_PATIENCE_NS, "nobody listens there any more"),
+            false => (since.min(self.progress_ns), self.reply_timeout_ns, "no reply"),
+        };
+        let silence = now.saturating_sub(since);
         if silence >= patience.min(self.reply_timeout_ns) && self.lost.is_none() {
-            let why = if refused { "nobody listens there any more" } else { "no reply" };
+            let seconds = silence as f64 / NS_PER_S;
             self.lost = Some(format!(
-                "no connection has been up for {:.1} s ({why}), after {done} operations",
-                (now - since) as f64 / NS_PER_S
+                "server lost after {done} operations: no connection is up, {why} for {seconds:.1} s; \
+                 its error log may say more"
             ));
             engine.stop();
         }

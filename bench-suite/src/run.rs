@@ -64,7 +64,7 @@ impl Session<'_> {
         let engine = self.engine(&Backend::Null)?;
         self.warm_up(&engine)?;
         let timed = self.timed(&engine, None, None)?;
-        Ok(self.finish(timed, &Report::default(), "none").0)
+        something(self.finish(timed, &Report::default(), "none").0)
     }
 
     fn against_server(&mut self, server: &Server, server_pid: Option<u32>) -> Result<Measurement, Failure> {
@@ -80,6 +80,7 @@ impl Session<'_> {
         if let Some(detail) = failure {
             return Err(Failure::new(FailedKind::ServerLost, detail).with_partial(measurement));
         }
+        let measurement = something(measurement)?;
         if measurement.ended_by != EndedBy::Interrupted
             && let Err(failure) = self.verify(Phase::VerifyAfter, &mut control)
         {
@@ -222,6 +223,24 @@ impl Session<'_> {
         let wrong = timed.wrong_answers();
         (timed.into_measurement(opened, transport), wrong)
     }
+}
+
+/// A measurement of at least one operation.
+fn something(measurement: Measurement) -> Result<Measurement, Failure> {
+    if measurement.operations > 0 || measurement.errors.contains_key("wrong-answer") {
+        return Ok(measurement);
+    }
+    let failure = match measurement.ended_by {
+        EndedBy::Interrupted => Failure::interrupted(),
+        _ => Failure::new(
+            FailedKind::NothingSucceeded,
+            format!(
+                "no operation succeeded in {:.3} s (errors: {:?}); if none failed, raise duration_s",
+                measurement.elapsed_s, measurement.errors
+            ),
+        ),
+    };
+    Err(failure.with_partial(measurement))
 }
 
 /// The engine's clock `seconds` after `start_ns`.

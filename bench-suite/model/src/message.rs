@@ -214,6 +214,8 @@ pub enum EndedBy {
     Operations,
     /// SIGINT or SIGTERM.
     Interrupted,
+    /// The server went away; only in a partial measurement.
+    ServerLost,
 }
 
 /// What one run measured.
@@ -252,7 +254,8 @@ pub struct Measurement {
     pub server_questions: Option<u64>,
     /// Questions the client sent in the timed part; equals `server_questions` when nothing else talks to the server.
     pub client_questions: u64,
-    /// Failed operations by code: the server's error number (`1205`), or the client's (`wrong-answer`, `connection-lost`, …).
+    /// Failed operations by code: the server's error number (`1205`), or the client's: `wrong-answer`,
+    /// `connection-lost`, `reply-timeout` (then given up, too), `protocol` (garbage, then given up).
     pub errors: BTreeMap<String, u64>,
     /// What ended the timed part.
     pub ended_by: EndedBy,
@@ -294,6 +297,8 @@ pub enum FailedKind {
     ServerLost,
     /// A reply did not follow the protocol.
     Protocol,
+    /// The timed part ended without a single operation that succeeded; `partial` has the errors.
+    NothingSucceeded,
     /// The run was ended before it measured anything.
     Interrupted,
     /// A bug in the bench binary.

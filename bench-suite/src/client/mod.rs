@@ -14,6 +14,8 @@ mod wire;
 
 #[cfg(test)]
 pub(crate) mod script;
+#[cfg(test)]
+mod tests;
 
 pub use auth::SUPPORTED as SUPPORTED_PLUGINS;
 pub use reply::{Expect, OkReply, Prepared, Reply, Rows, ServerError};
@@ -23,6 +25,8 @@ pub use wire::{Reader, put_lenenc, put_lenenc_bytes};
 
 /// Command bytes of the commands that are used.
 pub mod command {
+    /// Take leave.
+    pub const QUIT: u8 = 0x01;
     /// Run a statement sent as text.
     pub const QUERY: u8 = 0x03;
     /// Prepare a statement.

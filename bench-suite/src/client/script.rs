@@ -36,7 +36,7 @@ pub fn greeting_with(version: &str, plugin: &str, capabilities: u32) -> Vec<u8> 
 }
 
 /// A greeting's capabilities with and without the end-of-columns packet.
-pub const STYLES: [u32; 2] = [u32::MAX, u32::MAX & !capability::DEPRECATE_EOF];
+pub const STYLES: [u32; 2] = [u32::MAX, !capability::DEPRECATE_EOF];
 
 pub fn packet(sequence: u8, payload: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();

@@ -222,6 +222,15 @@ impl Session {
         Ok(())
     }
 
+    /// Takes leave; the server answers by closing.
+    pub fn quit(&mut self) -> Result<(), ClientError> {
+        let out = self.begin_command()?;
+        out.push(command::QUIT);
+        end_command(out);
+        self.state = State::Over;
+        Ok(())
+    }
+
     /// Sends a statement as text.
     pub fn query(&mut self, sql: &str) -> Result<(), ClientError> {
         self.text_command(command::QUERY, sql, Expect::Text)

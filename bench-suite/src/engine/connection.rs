@@ -165,6 +165,13 @@ impl Connection {
         self.backoff_ns = (self.backoff_ns * 2).min(LAST_BACKOFF_NS);
     }
 
+    /// Leaves politely, as far as that goes without waiting.
+    pub fn leave(&mut self) {
+        if let (Some(socket), Ok(())) = (&mut self.socket, self.session.quit()) {
+            let _ = socket.write(self.session.outgoing());
+        }
+    }
+
     /// Reads once. Whether there may be more to read.
     #[inline]
     pub fn read(&mut self) -> Result<bool, Cause> {

@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use model::message::FailedKind;
@@ -216,6 +217,19 @@ pub struct Engine {
     counters: Vec<Arc<Counters>>,
     stop: Arc<AtomicBool>,
     clock: Clock,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Drop for Engine {
+    /// Lets the threads end their jobs and leave the server politely.
+    fn drop(&mut self) {
+        self.stop();
+        self.jobs.clear();
+        for thread in self.threads.drain(..) {
+            // A thread that panicked has said so.
+            let _ = thread.join();
+        }
+    }
 }
 
 impl Engine {
@@ -229,7 +243,7 @@ impl Engine {
         let clock = Clock::start();
         let stop = Arc::new(AtomicBool::new(false));
         let (report_to, reports) = mpsc::channel();
-        let mut engine = Engine { jobs: vec![], reports, counters: vec![], stop, clock };
+        let mut engine = Engine { jobs: vec![], reports, counters: vec![], stop, clock, threads: vec![] };
         for (index, (first, width)) in shares(connections, threads).into_iter().enumerate() {
             let counters = Arc::new(Counters::default());
             let context = Context {
@@ -255,10 +269,11 @@ impl Engine {
             };
             let (jobs, to_do) = mpsc::channel();
             let report_to = report_to.clone();
-            std::thread::Builder::new()
+            let thread = std::thread::Builder::new()
                 .name(format!("worker-{index}"))
                 .spawn(move || work(worker, &to_do, &report_to))
                 .map_err(cannot_start)?;
+            engine.threads.push(thread);
             engine.jobs.push(jobs);
             engine.counters.push(counters);
         }

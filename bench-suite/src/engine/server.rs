@@ -82,6 +82,12 @@ impl Worker for ServerWorker {
     }
 }
 
+impl Drop for ServerWorker {
+    fn drop(&mut self) {
+        self.connections.iter_mut().for_each(Connection::leave);
+    }
+}
+
 impl ServerWorker {
     /// Connections that are not yet made.
     pub fn new(context: Context, server: &Server) -> io::Result<Self> {
@@ -231,7 +237,7 @@ impl ServerWorker {
             self.lost += 1;
             self.last_loss = Some(cause.clone());
         } else if let (JobKind::Open, Cause::Client(error)) = (self.job, &cause) {
-            let failure = Failure::login(&self.server.account.user, error);
+            let failure = Failure::login(&self.server.account.user, connection.session.plugin(), error);
             if matches!(failure.kind, FailedKind::Authentication | FailedKind::Protocol) {
                 self.failure = Some(failure);
             }
@@ -263,7 +269,8 @@ impl ServerWorker {
             while self.handle(index)? {}
             self.connections[index].write(&self.registry, Token(index))?;
             // Edge-triggered: after the end was announced nothing else will be, so read up to it.
-            if !more && !(to_the_end && got) {
+            let ended = !(more || to_the_end && got);
+            if ended {
                 return Ok(());
             }
         }

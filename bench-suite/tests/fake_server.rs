@@ -1,0 +1,203 @@
+//! What a real server does not do on demand: garbage, silence, and closing in the middle.
+
+use std::io::{Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use bench_suite::control::{Control, Server};
+use bench_suite::engine::{Backend, Engine, Job, Report, Run};
+use bench_suite::failure::Failure;
+use bench_suite::workloads;
+use model::Message;
+use model::message::{Failed, FailedKind};
+use model::request::{Account, Endpoint, Workload};
+
+/// What the server does with its n-th `DO 0`, from 0; returns what it sends, `None` to close.
+type Behaviour = fn(u64) -> Option<Vec<u8>>;
+
+const OK: &[u8] = &[7, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0];
+const GARBAGE: &[u8] = &[3, 0, 0, 9, 1, 2, 3];
+
+fn packet(sequence: u8, payload: &[u8]) -> Vec<u8> {
+    let mut out = (payload.len() as u32).to_le_bytes()[..3].to_vec();
+    out.push(sequence);
+    out.extend_from_slice(payload);
+    out
+}
+
+fn greeting() -> Vec<u8> {
+    let mut payload = b"\x0a8.0\0\x09\0\0\0ABCDEFGH\0\xff\xff\x2d\x02\0\xff\xff\x15".to_vec();
+    payload.extend_from_slice(&[0; 10]);
+    payload.extend_from_slice(b"abcdefghijkl\0mysql_native_password\0");
+    packet(0, &payload)
+}
+
+/// Reads one packet's payload.
+fn receive(stream: &mut UnixStream) -> Option<Vec<u8>> {
+    let mut head = [0; 4];
+    stream.read_exact(&mut head).ok()?;
+    let mut payload = vec![0; u32::from_le_bytes([head[0], head[1], head[2], 0]) as usize];
+    stream.read_exact(&mut payload).ok()?;
+    Some(payload)
+}
+
+fn serve(mut stream: UnixStream, behaviour: Behaviour, asked: &AtomicU64) -> Option<()> {
+    stream.write_all(&greeting()).ok()?;
+    receive(&mut stream)?;
+    stream.write_all(&packet(2, &[0, 0, 0, 2, 0, 0, 0])).ok()?;
+    loop {
+        let command = receive(&mut stream)?;
+        let reply = match command.as_slice() {
+            b"\x03DO 0" => behaviour(asked.fetch_add(1, Ordering::Relaxed))?,
+            _ => OK.to_vec(),
+        };
+        stream.write_all(&reply).ok()?;
+    }
+}
+
+/// Listens in `folder` and gives each connection a thread; they end with the test's process.
+fn listen(folder: &tempfile::TempDir, each: impl Fn(UnixStream) + Send + Sync + 'static) -> Server {
+    let path = folder.path().join("s");
+    let listener = UnixListener::bind(&path).unwrap();
+    let each = Arc::new(each);
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            let each = each.clone();
+            std::thread::spawn(move || each(stream));
+        }
+    });
+    Server {
+        endpoint: Endpoint::Unix { path },
+        account: Account { user: "me".into(), password: String::new() },
+        reply_timeout: Duration::from_millis(300),
+    }
+}
+
+/// Does `operations` times `DO 0` with two connections.
+fn load(behaviour: Behaviour, operations: u64) -> Report {
+    let folder = tempfile::tempdir().unwrap();
+    let asked = AtomicU64::new(0);
+    let server = listen(&folder, move |stream| {
+        serve(stream, behaviour, &asked);
+    });
+    let workload = workloads::make(&Workload::Do0, 1);
+    let engine = Engine::start(&Backend::Server(server), &workload, 2, 1).unwrap();
+    let opened = engine.perform(&Job::Open, &mut |_| ()).unwrap();
+    assert_eq!((opened.up, opened.cipher.as_deref()), (2, Some("")));
+    let deadline_ns = engine.clock().now_ns() + 20_000_000_000;
+    let run = Run { base: 0, limit: Some(operations), deadline_ns };
+    let report = engine.perform(&Job::Run(run), &mut |_| ()).unwrap();
+    assert_eq!(report.sent, operations);
+    assert_eq!(report.recorder.operations() + report.recorder.error_count(), operations);
+    report
+}
+
+fn errors(report: &Report) -> Vec<(String, u64)> {
+    report.recorder.errors().into_iter().collect()
+}
+
+#[test]
+fn a_limited_number_of_operations_is_exact() {
+    let report = load(|_| Some(OK.to_vec()), 1001);
+    assert_eq!((report.recorder.operations(), report.exhausted), (1001, true));
+}
+
+#[test]
+fn garbage_costs_one_operation_and_the_connection() {
+    let report = load(|n| Some(if n == 5 { GARBAGE.to_vec() } else { OK.to_vec() }), 100);
+    assert_eq!(errors(&report), [("protocol".to_string(), 1)]);
+    assert_eq!((report.recorder.operations(), report.lost), (99, 1));
+}
+
+#[test]
+fn a_closed_connection_is_made_again() {
+    let report = load(|n| (n != 5).then(|| OK.to_vec()), 100);
+    assert_eq!(errors(&report), [("connection-lost".to_string(), 1)]);
+    assert_eq!(report.lost, 1);
+}
+
+#[test]
+fn silence_is_a_lost_connection() {
+    let report = load(|n| Some(if n == 5 { vec![] } else { OK.to_vec() }), 100_000);
+    assert_eq!(errors(&report), [("reply-timeout".to_string(), 1)]);
+}
+
+#[test]
+fn half_a_reply_is_waited_for_and_given_up() {
+    let report = load(|n| Some(if n == 5 { OK[..6].to_vec() } else { OK.to_vec() }), 100_000);
+    assert_eq!(errors(&report), [("reply-timeout".to_string(), 1)]);
+}
+
+#[test]
+fn an_error_or_a_wrong_answer_keeps_the_connection() {
+    let report = load(
+        |n| match n {
+            5 => Some(packet(1, b"\xff\xb5\x04#HY000Lock wait timeout")),
+            6 => Some(packet(1, &[0, 7, 0, 2, 0, 0, 0])),
+            _ => Some(OK.to_vec()),
+        },
+        100,
+    );
+    let expected = [("1205".to_string(), 1), ("wrong-answer".to_string(), 1)];
+    assert_eq!((errors(&report), report.lost), (expected.to_vec(), 0));
+}
+
+fn cannot_connect(each: fn(UnixStream)) -> Failure {
+    let folder = tempfile::tempdir().unwrap();
+    let server = listen(&folder, each);
+    Control::connect(&server, &Arc::default()).err().unwrap()
+}
+
+#[test]
+fn what_is_no_server_is_told_apart() {
+    let http = cannot_connect(|mut stream| {
+        let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
+        std::thread::sleep(Duration::from_secs(5));
+    });
+    assert_eq!(http.kind, FailedKind::Protocol, "{http}");
+    let garbage = cannot_connect(|mut stream| {
+        let _ = stream.write_all(&packet(0, b"garbage"));
+    });
+    assert_eq!(garbage.kind, FailedKind::Protocol, "{garbage}");
+    let closed = cannot_connect(drop);
+    assert_eq!(closed.kind, FailedKind::CannotConnect, "{closed}");
+    let full = cannot_connect(|mut stream| {
+        let _ = stream.write_all(&packet(0, b"\xff\x10\x04Too many connections"));
+    });
+    assert_eq!(full.kind, FailedKind::Limit, "{full}");
+}
+
+#[test]
+fn the_program_gives_up_on_a_silent_server_in_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = listen(&folder, |stream| {
+        std::thread::sleep(Duration::from_secs(30));
+        drop(stream);
+    });
+    let mut request = bench_suite::request::example();
+    request.load.reply_timeout_s = 0.3;
+    request.backend = model::request::Backend::Server {
+        endpoint: server.endpoint,
+        account: server.account,
+        server_pid: None,
+    };
+    let begun = Instant::now();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_bench-suite"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    serde_json::to_writer(&mut stdin, &request).unwrap();
+    drop(stdin);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(3));
+    assert!(begun.elapsed() < Duration::from_secs(10));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let last: Message = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+    assert!(matches!(last, Message::Failed(Failed { kind: FailedKind::CannotConnect, .. })), "{last:?}");
+}
