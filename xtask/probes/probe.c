@@ -13,12 +13,23 @@ static uint64_t a8;
 static unsigned __int128 a16;
 #endif
 
+/* What servers spend their time with, in small: memory, branches that cannot be guessed, calls through pointers, and
+   some floating point. Plain arithmetic alone would flatter an emulator. */
+static uint64_t table[1 << 13];
+static uint64_t add(uint64_t x, uint64_t y) { return x + y; }
+static uint64_t mix(uint64_t x, uint64_t y) { return (x ^ y) * 0x9e3779b97f4a7c15ull; }
+static uint64_t ratio(uint64_t x, uint64_t y) { return (uint64_t)((double)(x >> 40) / (double)((y & 1023) + 1)); }
+static uint64_t (*volatile const calls[4])(uint64_t, uint64_t) = {add, mix, ratio, mix};
+
 static uint64_t work(uint64_t rounds) {
   uint64_t x = 88172645463325252ull;
   for (uint64_t i = 0; i < rounds; i++) {
     x ^= x << 13;
     x ^= x >> 7;
     x ^= x << 17;
+    uint64_t *slot = &table[x & 8191];
+    if (x & 0x10000) *slot = calls[x >> 62](*slot, x);
+    else x += *slot;
   }
   return x;
 }
@@ -51,9 +62,16 @@ int main(void) {
   printf("atomic 16 %d\n", swapped && a16 == desired);
 #endif
 
-  double begun = now_s();
-  uint64_t x = work(20000000);
-  double seconds = now_s() - begun;
-  printf("work-seconds %.6f\nwork-result %llu\n", seconds, (unsigned long long)x);
+  /* The best of three: something else may have had the CPU. */
+  double best = 1e9;
+  uint64_t result = 0;
+  for (int i = 0; i < 3; i++) {
+    memset(table, 0, sizeof table);
+    double begun = now_s();
+    result = work(2000000);
+    double seconds = now_s() - begun;
+    if (seconds < best) best = seconds;
+  }
+  printf("work-seconds %.6f\nwork-result %llu\n", best, (unsigned long long)result);
   return 0;
 }

@@ -13,8 +13,9 @@ use serde::{Deserialize, Serialize};
 use crate::failure::{Failure, Kind};
 use crate::home::Home;
 use crate::process::{self, Logged};
-use crate::stage;
+use crate::{interrupt, stage};
 
+const NETWORK: &str = "check the network, then run the same command again";
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
 /// `VERSION_CODENAME` of a Debian host, e.g. `bookworm`; `None` on another distribution or without apt.
@@ -24,7 +25,8 @@ pub fn codename() -> Option<String> {
         let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='))?;
         Some(line.trim_matches('"').to_string())
     };
-    (value("ID")? == "debian" && process::find_program("apt-get").is_some()).then(|| value("VERSION_CODENAME"))?
+    (value("ID")? == "debian" && process::find_program("apt-get").is_some())
+        .then(|| value("VERSION_CODENAME"))?
 }
 
 /// What the host is called, for messages.
@@ -59,6 +61,13 @@ fn mirrors_of(text: &str) -> Vec<String> {
     found
 }
 
+/// Debian's name for the host's architecture, e.g. `amd64`.
+pub fn host_architecture() -> Result<String> {
+    let mut command = Command::new("dpkg");
+    command.arg("--print-architecture");
+    Ok(process::output(command)?.trim().to_string())
+}
+
 /// A package file that apt downloaded.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Package {
@@ -80,6 +89,8 @@ pub struct AptRoot {
     config: PathBuf,
     log: PathBuf,
     suites: Vec<String>,
+    /// Whether every list could be brought up to date.
+    fresh: bool,
     _lock: fs::File,
 }
 
@@ -95,7 +106,8 @@ impl AptRoot {
         let key = stage::key_of(&(architecture, suites, &mirrors))?;
         let folder = home.folder("apt")?.join(format!("{architecture}-{key}"));
         for part in ["state/lists/partial", "cache/archives/partial", "etc"] {
-            fs::create_dir_all(folder.join(part)).with_context(|| format!("cannot make {}", folder.display()))?;
+            fs::create_dir_all(folder.join(part))
+                .with_context(|| format!("cannot make {}", folder.display()))?;
         }
         let lock = stage::lock(&folder.join("lock"), "the same packages")?;
         fs::write(folder.join("state/status"), "")?;
@@ -103,8 +115,12 @@ impl AptRoot {
         let config = folder.join("apt.conf");
         fs::write(&config, apt_conf(&folder, architecture))?;
         let log = home.log(&format!("apt-{architecture}"))?;
-        let root = AptRoot { folder, config, log, suites: suites.to_vec(), _lock: lock };
-        root.logged("check the network, then run the same command again").run(root.apt_get(&["update"]))?;
+        let mut root = AptRoot { folder, config, log, suites: suites.to_vec(), fresh: true, _lock: lock };
+        // A mirror may be half-way through its own update. What we need may be in the lists that did arrive.
+        if root.logged(NETWORK).run(root.apt_get(&["update"])).is_err() {
+            interrupt::check()?;
+            root.fresh = false;
+        }
         Ok(root)
     }
 
@@ -159,7 +175,9 @@ impl AptRoot {
         command.env("APT_CONFIG", &self.config).args(["madison", package]);
         let text = process::output(command)?;
         let versions = text.lines().filter_map(|line| line.split('|').nth(1)).map(str::trim);
-        let begins = |v: &&str| v.strip_prefix(version).is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()));
+        let begins = |v: &&str| {
+            v.strip_prefix(version).is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
+        };
         versions.clone().find(begins).map(String::from).ok_or_else(|| {
             let all: BTreeSet<&str> = versions.collect();
             let have = all.into_iter().collect::<Vec<_>>().join(", ");
@@ -171,6 +189,10 @@ impl AptRoot {
     /// Turns apt's own words for a missing package into ours.
     fn find(&self, result: Result<()>, packages: &[String]) -> Result<()> {
         let Err(error) = result else { return Ok(()) };
+        if !self.fresh {
+            let what = format!("apt could not fetch the package lists of {}", self.suites.join(", "));
+            return Err(Failure::new(Kind::StageFailed, what).log(&self.log).next(NETWORK).into());
+        }
         let said = process::tail(&self.log, 12);
         let missing = said.lines().find_map(|line| {
             let rest = line.strip_prefix("E: Unable to locate package ")?;
@@ -178,7 +200,11 @@ impl AptRoot {
         });
         match missing {
             Some(name) => {
-                let what = format!("no package `{name}` in {} (asked for {})", self.suites.join(", "), packages.join(" "));
+                let what = format!(
+                    "no package `{name}` in {} (asked for {})",
+                    self.suites.join(", "),
+                    packages.join(" ")
+                );
                 Err(Failure::new(Kind::MissingPackages, what)
                     .log(&self.log)
                     .next("mend the package's name in the table that asks for it")
@@ -193,7 +219,8 @@ fn sources(mirrors: &[String], suites: &[String]) -> String {
     let signed = if Path::new(KEYRING).exists() { format!("[signed-by={KEYRING}] ") } else { String::new() };
     // Point releases only: a security archive's indexes for other architectures are not always whole.
     let main = mirrors.iter().find(|mirror| !mirror.trim_end_matches('/').ends_with("-security"));
-    let lines = suites.iter().flat_map(|suite| main.map(|mirror| format!("deb {signed}{mirror} {suite} main\n")));
+    let lines =
+        suites.iter().flat_map(|suite| main.map(|mirror| format!("deb {signed}{mirror} {suite} main\n")));
     lines.collect()
 }
 
@@ -225,7 +252,11 @@ fn debs(folder: &Path) -> Result<Vec<PathBuf>> {
 
 /// File names in the output of `apt-get install --print-uris`: `'URI' NAME SIZE HASH`.
 fn file_names(text: &str) -> BTreeSet<String> {
-    text.lines().filter(|l| l.starts_with('\'')).filter_map(|l| l.split(' ').nth(1)).map(String::from).collect()
+    text.lines()
+        .filter(|l| l.starts_with('\''))
+        .filter_map(|l| l.split(' ').nth(1))
+        .map(String::from)
+        .collect()
 }
 
 /// Name and version of a package file.

@@ -81,13 +81,22 @@ fn missing_in_archive(log: &Path) -> Option<anyhow::Error> {
     let tail = process::tail(log, 8);
     let name = tail.lines().find_map(|line| line.strip_prefix("E: Unable to locate package "))?;
     let what = format!("no configured apt source has the package `{}`", name.trim());
-    Some(Failure::new(Kind::MissingPackages, what).log(log).next("add Debian's own sources for this release to apt").into())
+    Some(
+        Failure::new(Kind::MissingPackages, what)
+            .log(log)
+            .next("add Debian's own sources for this release to apt")
+            .into(),
+    )
 }
 
 fn not_allowed(absent: &[String]) -> Failure {
     let commands: Vec<String> = commands(absent, &["sudo"]).iter().map(|words| words.join(" ")).collect();
-    let what = format!("packages are missing and neither root nor password-less sudo is at hand: {}", absent.join(" "));
-    Failure::new(Kind::MissingPackages, what).next(format!("run, then repeat the command:\n  {}", commands.join("\n  ")))
+    let what = format!(
+        "packages are missing and neither root nor password-less sudo is at hand: {}",
+        absent.join(" ")
+    );
+    Failure::new(Kind::MissingPackages, what)
+        .next(format!("run, then repeat the command:\n  {}", commands.join("\n  ")))
 }
 
 /// Elsewhere we do not guess package names: programs are looked for, and named with Debian's package for orientation.
@@ -100,7 +109,11 @@ fn on_another_distribution(target: &Target, product: Option<&Product>, packages:
     if absent.is_empty() {
         return Ok(());
     }
-    let what = format!("this is {}, not Debian: these programs are missing: {}", debian::host_name(), absent.join(" "));
+    let what = format!(
+        "this is {}, not Debian: these programs are missing: {}",
+        debian::host_name(),
+        absent.join(" ")
+    );
     Err(Failure::new(Kind::MissingPackages, what)
         .next(format!("install what your distribution has for Debian's {}", packages.join(" ")))
         .into())

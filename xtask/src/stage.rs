@@ -108,6 +108,12 @@ impl Stage<'_> {
         Ok(Done { folder, key, receipt: stamp.receipt, reused: false })
     }
 
+    /// The result for `inputs`, if it has been made.
+    pub fn peek<R: DeserializeOwned>(&self, inputs: &impl Serialize) -> Result<Option<(PathBuf, R)>> {
+        let folder = self.folder(inputs)?;
+        Ok(read_stamp(&folder)?.map(|receipt| (folder, receipt)))
+    }
+
     /// Forgets the result for `inputs`, so that the next `get` makes it anew.
     pub fn forget(&self, inputs: &impl Serialize) -> Result<()> {
         remove(&self.folder(inputs)?)

@@ -1,8 +1,16 @@
 //! The verbs of `cargo xtask`: one file each, with its flags and its `run`.
 
+mod bench;
+mod build;
+mod ci;
+mod common;
+mod doctor;
+mod fetch;
 mod guard;
 mod products;
+mod record;
 mod setup;
+mod show;
 mod sysroot;
 mod targets;
 mod toolchain;
@@ -38,11 +46,18 @@ Exit codes:
 
 #[derive(Subcommand)]
 enum Verb {
-    Targets(targets::Args),
-    Products(products::Args),
-    Setup(setup::Args),
+    Bench(Box<bench::Args>),
+    Build(build::Args),
+    Fetch(fetch::Args),
     Sysroot(sysroot::Args),
     Toolchain(toolchain::Args),
+    Setup(setup::Args),
+    Doctor(doctor::Args),
+    Targets(targets::Args),
+    Products(products::Args),
+    Show(show::Args),
+    Record(record::Args),
+    Ci(ci::Args),
     #[command(hide = true)]
     Guard(guard::Args),
 }
@@ -54,6 +69,13 @@ pub fn run(cli: Cli) -> Result<()> {
     }
     interrupt::install()?;
     match cli.verb {
+        Verb::Bench(args) => bench::run(*args),
+        Verb::Build(args) => build::run(args),
+        Verb::Ci(args) => ci::run(args),
+        Verb::Doctor(args) => doctor::run(args),
+        Verb::Fetch(args) => fetch::run(args),
+        Verb::Show(args) => show::run(args),
+        Verb::Record(args) => record::run(args),
         Verb::Targets(args) => targets::run(args),
         Verb::Products(args) => products::run(args),
         Verb::Setup(args) => setup::run(args),

@@ -200,3 +200,97 @@ pub struct RecordedError {
     /// The log that holds the rest; `None` where there is none.
     pub log: Option<String>,
 }
+
+/// What is wrong with a record beyond its types; empty where nothing is. A record without an `end` is valid: partial.
+pub fn check(lines: &[Line]) -> Vec<String> {
+    let mut wrong = Vec::new();
+    match lines.first() {
+        Some(Line::Header(header)) if header.schema_version != SCHEMA_VERSION => {
+            wrong.push(format!(
+                "schema version {}, this program knows {SCHEMA_VERSION}",
+                header.schema_version
+            ));
+        }
+        Some(Line::Header(_)) => {}
+        _ => wrong.push("the first line is no header".into()),
+    }
+    let mut workloads = 0;
+    let mut finished = 0;
+    for (number, line) in lines.iter().enumerate() {
+        let mut say = |what: String| wrong.push(format!("line {}: {what}", number + 1));
+        match line {
+            Line::Header(_) if number > 0 => say("a second header".into()),
+            Line::Workload { index, .. } if *index != workloads => {
+                say(format!("workload {index} is out of order"))
+            }
+            Line::Workload { .. } => workloads += 1,
+            Line::Message { index, .. } if *index + 1 != workloads => {
+                say(format!("a message about workload {index}, which is not the one that runs"));
+            }
+            Line::Message { said: Message::Finished(measurement), .. } => {
+                finished += 1;
+                crate::check::measurement(measurement).into_iter().for_each(say);
+            }
+            Line::End { .. } if number + 1 != lines.len() => say("something follows the end".into()),
+            Line::End { outcome: Outcome::Complete, .. } if finished != workloads => {
+                say(format!("complete, but {finished} of {workloads} workloads finished"));
+            }
+            _ => {}
+        }
+    }
+    wrong
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header() -> Line {
+        let text = r#"{"line":"header","schema_version":1,"id":"x","started_at":"2026-01-01T00:00:00Z",
+            "portbench_version":"0","command":[],"target":"t","suite":"s","bundle":null,
+            "machine":{"machine":"m","emulator":null,"host_kernel":"k","host_cpu":null,"host_cpus":1,"host_memory_bytes":1}}"#;
+        serde_json::from_str(text).unwrap()
+    }
+
+    fn workload(index: u32) -> Line {
+        let text = format!(
+            r#"{{"line":"workload","index":{index},"workload":{{"name":"do0"}},"client":"target","transport":"unix",
+            "load":{{"connections":1,"threads":null,"warmup_s":1.0,"duration_s":1.0,"operations":null,"seed":1,
+            "interval_s":1.0,"reply_timeout_s":1.0}}}}"#
+        );
+        serde_json::from_str(&text).unwrap()
+    }
+
+    fn end(outcome: Outcome) -> Line {
+        Line::End { outcome, error: None, ended_at: "2026-01-01T00:00:01Z".into() }
+    }
+
+    #[test]
+    fn a_record_whose_writer_was_killed_is_valid() {
+        assert_eq!(check(&[header(), workload(0)]), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_record_needs_its_header_first_and_its_end_last() {
+        assert!(check(&[workload(0)])[0].contains("no header"));
+        assert!(
+            check(&[header(), end(Outcome::Failed), workload(0)])
+                .iter()
+                .any(|w| w.contains("follows the end"))
+        );
+    }
+
+    #[test]
+    fn complete_means_that_every_workload_finished() {
+        assert!(
+            check(&[header(), workload(0), end(Outcome::Complete)])[0].contains("0 of 1 workloads finished")
+        );
+        assert!(check(&[header(), workload(1)])[0].contains("out of order"));
+    }
+
+    #[test]
+    fn an_unknown_field_is_refused() {
+        let text = serde_json::to_string(&end(Outcome::Failed)).unwrap().replace("\"error\"", "\"eror\"");
+        assert!(serde_json::from_str::<Line>(&text).is_err());
+    }
+}

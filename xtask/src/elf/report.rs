@@ -51,7 +51,9 @@ impl<'a> Report<'a> {
     /// Adds the instructions found in a file: those that `dispatch` lets it hold are counted, others are violations.
     pub fn instructions(&mut self, file: &Path, found: Found, dispatch: Option<&RunTimeDispatch>) {
         let name = file.display().to_string();
-        let (allowed, refused): (Vec<_>, Vec<_>) = found.beyond.into_iter().partition(|_| dispatch.is_some());
+        let (allowed, refused): (Vec<_>, Vec<_>) = found.beyond.into_iter().partition(|one| {
+            dispatch.is_some_and(|dispatch| dispatch.only.is_empty() || dispatch.only.contains(&one.mnemonic))
+        });
         if !allowed.is_empty() {
             self.details.push(format!("{name}: may hold, chosen at run time: {}", counted(&allowed)));
             self.facts.run_time_dispatched.insert(name.clone(), allowed.len() as u64);

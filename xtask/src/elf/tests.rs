@@ -22,7 +22,7 @@ fn target() -> Target {
     target.elf.machine = 77;
     (target.elf.flags_mask, target.elf.flags) = (3, 2);
     target.elf.interpreter = LOADER.into();
-    let dispatch = RunTimeDispatch { file: "libc.so.6".into(), why: "a test".into() };
+    let dispatch = RunTimeDispatch { file: "libc.so.6".into(), only: vec![], why: "a test".into() };
     target.isa = Some(Isa {
         baseline: vec!["old".into()],
         newest: vec!["new".into()],
@@ -253,6 +253,16 @@ fn files_that_choose_at_run_time_are_counted() {
     let bundle = Bundle::new(program());
     let facts = bundle.check(&told(&bundle, "bundle/lib/libc.so.6", "libc.so.6", [OLD, NEW])).unwrap();
     assert_eq!(facts.run_time_dispatched, BTreeMap::from([("lib/libc.so.6".to_string(), 2)]));
+}
+
+#[test]
+fn a_file_that_may_hold_some_instructions_may_not_hold_others() {
+    let bundle = Bundle::new(program());
+    let mut target = target();
+    target.isa.as_mut().unwrap().run_time_dispatch[0].only = vec!["pld".into()];
+    let told = told(&bundle, "bundle/lib/libc.so.6", "libc.so.6", [OLD, NEW]);
+    let error = check_with(&bundle.path("bundle"), &target, &bundle.path("log"), &told).unwrap_err();
+    assert!(error.to_string().contains("lib/libc.so.6 has 1 instruction beyond OLD in main"), "{error}");
 }
 
 #[test]

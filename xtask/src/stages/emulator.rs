@@ -26,6 +26,11 @@ pub struct Emulator {
 }
 
 impl Emulator {
+    /// One that is not proved to work, to be tried.
+    pub fn candidate(program: PathBuf, version: String, target: &Target) -> Self {
+        Emulator { program, version, cpu: target.emulator.cpu.clone() }
+    }
+
     /// Its program.
     pub fn program(&self) -> &Path {
         &self.program
@@ -44,20 +49,20 @@ impl Emulator {
 
 /// Finds an emulator for the target that is new enough, or fetches one.
 pub fn find(home: &Home, target: &Target) -> Result<Emulator> {
-    let emulator = |program: PathBuf, version: String| Emulator { program, version, cpu: target.emulator.cpu.clone() };
+    let emulator = |program, version| Emulator::candidate(program, version, target);
     if let Some(program) = std::env::var_os(VARIABLE).map(PathBuf::from) {
         let version = version_of(&program).map_err(|error| broken(&program, &error.to_string()))?;
         return Ok(emulator(program, version));
     }
     if let Some(program) = find_program(&target.emulator.program)
         && let Ok(version) = version_of(&program)
-        && at_least(&version, &target.emulator.minimum)
+        && new_enough(&version, target)
     {
         return Ok(emulator(program, version));
     }
     let program = fetch(home, target)?;
     let version = version_of(&program).map_err(|error| broken(&program, &error.to_string()))?;
-    if !at_least(&version, &target.emulator.minimum) {
+    if !new_enough(&version, target) {
         let what = format!(
             "{} in {} is version {version}, {} or newer is needed: {}",
             target.emulator.package,
@@ -68,6 +73,24 @@ pub fn find(home: &Home, target: &Target) -> Result<Emulator> {
         return Err(Failure::new(Kind::EmulatorBroken, what).into());
     }
     Ok(emulator(program, version))
+}
+
+/// Every emulator of the target that is on this host already, with its version; `doctor` tries each.
+pub fn present(home: &Home, target: &Target) -> Result<Vec<(PathBuf, Option<String>)>> {
+    let named = std::env::var_os(VARIABLE).map(PathBuf::from);
+    let own = stage(home, target).peek::<String>(&(&target.emulator.package, &target.emulator.suites))?;
+    let own = own.map(|(folder, _)| folder.join("usr/bin").join(&target.emulator.program));
+    let all = named.into_iter().chain(find_program(&target.emulator.program)).chain(own);
+    Ok(all.map(|program| (program.clone(), version_of(&program).ok())).collect())
+}
+
+/// Whether a version is high enough for the target.
+pub fn new_enough(version: &str, target: &Target) -> bool {
+    at_least(version, &target.emulator.minimum)
+}
+
+fn stage<'a>(home: &'a Home, target: &Target) -> Stage<'a> {
+    Stage { home, name: "tools", label: target.emulator.package.clone(), leftover: Leftover::Discard }
 }
 
 /// The failure of an emulator that does not do its work.
@@ -91,22 +114,17 @@ fn fetch(home: &Home, target: &Target) -> Result<PathBuf> {
             .next(format!("install QEMU's user emulators, or export {VARIABLE}=/path/to/{}", wanted.program))
             .into());
     }
-    let stage = Stage { home, name: "tools", label: wanted.package.clone(), leftover: Leftover::Discard };
-    let done = stage.get(&(&wanted.package, &wanted.suites), |work| {
-        ui::step("emulator", &format!("{} from {}, for portbench alone", wanted.package, wanted.suites.join(", ")));
-        let host = output(host_architecture())?;
-        let root = AptRoot::open(home, host.trim(), &wanted.suites)?;
+    let done = stage(home, target).get(&(&wanted.package, &wanted.suites), |work| {
+        ui::step(
+            "emulator",
+            &format!("{} from {}, for portbench alone", wanted.package, wanted.suites.join(", ")),
+        );
+        let root = AptRoot::open(home, &debian::host_architecture()?, &wanted.suites)?;
         let deb = root.download_one(&wanted.package, None)?;
         debian::unpack(&deb, work)?;
         Ok(debian::package_of(&deb)?.version)
     })?;
     Ok(done.folder.join("usr/bin").join(&wanted.program))
-}
-
-fn host_architecture() -> Command {
-    let mut command = Command::new("dpkg");
-    command.arg("--print-architecture");
-    command
 }
 
 fn version_of(program: &Path) -> Result<String> {

@@ -23,6 +23,9 @@ const RECIPE: u32 = 1;
 const SOURCE_SUITES: [&str; 4] = ["trixie-backports", "trixie", "bookworm-backports", "sid"];
 const SOURCE_PACKAGE: &str = "rust-src";
 
+/// Set to `build-std`, the library is built even where rustup has it.
+const VARIABLE: &str = "PORTBENCH_RUST_STD";
+
 /// A Rust compiler that has the target's standard library.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RustStd {
@@ -38,8 +41,10 @@ pub struct RustStd {
 pub fn make(home: &Home, target: &Target) -> Result<RustStd> {
     let rustc = Rustc::find()?;
     let triple = &target.rust_triple;
-    let from_rustup = || RustStd { rustc: rustc.program.clone(), version: rustc.version.clone(), from: "rustup".into() };
-    if rustc.has(triple) {
+    let from_rustup =
+        || RustStd { rustc: rustc.program.clone(), version: rustc.version.clone(), from: "rustup".into() };
+    let build_only = std::env::var_os(VARIABLE).is_some_and(|value| value == "build-std");
+    if !build_only && rustc.has(triple) {
         return Ok(from_rustup());
     }
     let stage = Stage {
@@ -49,7 +54,8 @@ pub fn make(home: &Home, target: &Target) -> Result<RustStd> {
         leftover: Leftover::Discard,
     };
     // Where rustup can download, it is asked once; where it cannot, the library is built, and found again afterwards.
-    if !stage.folder(&(&rustc.identity, triple, RECIPE))?.exists() && add_by_rustup(home, triple)? && rustc.has(triple) {
+    let built = stage.folder(&(&rustc.identity, triple, RECIPE))?.exists();
+    if !build_only && !built && add_by_rustup(home, triple)? && rustc.has(triple) {
         return Ok(from_rustup());
     }
     let done = stage.get(&(&rustc.identity, triple, RECIPE), |work| {
@@ -60,6 +66,23 @@ pub fn make(home: &Home, target: &Target) -> Result<RustStd> {
     let wrapper = done.folder.join("bin/rustc");
     write_wrapper(&wrapper, &rustc.program, &done.folder)?;
     Ok(RustStd { rustc: wrapper, version: rustc.version, from: "build-std".into() })
+}
+
+/// What there is of Rust for the target, in words; `Err` says what is missing.
+pub fn present(home: &Home, target: &Target) -> Result<std::result::Result<String, String>> {
+    let rustc = Rustc::find()?;
+    if rustc.has(&target.rust_triple) {
+        return Ok(Ok(format!("Rust {}, std by rustup", rustc.version)));
+    }
+    let label = format!("{}-{}", target.name, rustc.version);
+    let stage = Stage { home, name: "rust-std", label, leftover: Leftover::Discard };
+    let built = stage.peek::<()>(&(&rustc.identity, &target.rust_triple, RECIPE))?.is_some();
+    let (version, triple) = (&rustc.version, &target.rust_triple);
+    Ok(if built {
+        Ok(format!("Rust {version}, std built from source"))
+    } else {
+        Err(format!("Rust {version}, no std for {triple}"))
+    })
 }
 
 /// The host's compiler.
@@ -128,17 +151,24 @@ fn build(home: &Home, rustc: &Rustc, triple: &str, work: &Path) -> Result<()> {
     // Any crate will do: std is built for it.
     let scratch = tempfile::tempdir_in(home.root())?;
     fs::create_dir_all(scratch.path().join("src"))?;
-    fs::write(scratch.path().join("Cargo.toml"), "[package]\nname = \"nothing\"\nedition = \"2021\"\n[workspace]\n")?;
+    fs::write(
+        scratch.path().join("Cargo.toml"),
+        "[package]\nname = \"nothing\"\nedition = \"2021\"\n[workspace]\n",
+    )?;
     fs::write(scratch.path().join("src/lib.rs"), "#![no_std]\n")?;
     let log = home.log(&format!("rust-std-{triple}"))?;
     let mut cargo = Command::new("cargo");
     cargo.args(["build", "--release", "-Zbuild-std=std,panic_abort,panic_unwind", "--target", triple]);
-    cargo.current_dir(scratch.path()).env("RUSTC", &wrapper).env("CARGO_TARGET_DIR", scratch.path().join("target"));
+    cargo
+        .current_dir(scratch.path())
+        .env("RUSTC", &wrapper)
+        .env("CARGO_TARGET_DIR", scratch.path().join("target"));
     // The only place that asks a stable compiler for an unstable feature.
     cargo.env("RUSTC_BOOTSTRAP", "1");
     // Bitcode beside the machine code, so that the bench binary can be optimised across crates.
     cargo.env("CARGO_ENCODED_RUSTFLAGS", "-Cembed-bitcode=yes").env_remove("RUSTFLAGS");
-    Logged { name: "cargo", log: &log, next: &format!("see the log, or try: rustup target add {triple}") }.run(cargo)?;
+    Logged { name: "cargo", log: &log, next: &format!("see the log, or try: rustup target add {triple}") }
+        .run(cargo)?;
 
     let libraries = rustlib.join(triple).join("lib");
     fs::create_dir_all(&libraries)?;
@@ -164,12 +194,12 @@ fn library_source(home: &Home, rustc: &Rustc) -> Result<PathBuf> {
         return Err(Failure::new(Kind::MissingPackages, what).next("rustup component add rust-src").into());
     }
     let label = format!("{SOURCE_PACKAGE}-{}", rustc.version);
-    let done = Stage { home, name: "tools", label, leftover: Leftover::Discard }.get(&rustc.version, |work| {
-        let suites = SOURCE_SUITES.map(String::from);
-        // The package is the same for every architecture.
-        let root = AptRoot::open(home, "all", &suites)?;
-        debian::unpack(&root.download_one(SOURCE_PACKAGE, Some(&rustc.version))?, work)
-    })?;
+    let done =
+        Stage { home, name: "tools", label, leftover: Leftover::Discard }.get(&rustc.version, |work| {
+            let suites = SOURCE_SUITES.map(String::from);
+            let root = AptRoot::open(home, &debian::host_architecture()?, &suites)?;
+            debian::unpack(&root.download_one(SOURCE_PACKAGE, Some(&rustc.version))?, work)
+        })?;
     let library = done.folder.join(format!("usr/src/rustc-{}/library", rustc.version));
     anyhow::ensure!(library.join("std").is_dir(), "{SOURCE_PACKAGE} holds no {}", library.display());
     Ok(library)

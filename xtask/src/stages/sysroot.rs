@@ -10,12 +10,13 @@ use serde::{Deserialize, Serialize};
 use crate::debian::{self, AptRoot, Package};
 use crate::failure::{Failure, Kind};
 use crate::home::Home;
-use crate::stage::{Done, Leftover, Stage};
+use crate::stage::{Leftover, Stage};
 use crate::tables::target::{self, Target};
 use crate::{interrupt, ui};
 
 /// Raised when this file makes another sysroot of the same packages.
 const RECIPE: u32 = 1;
+const STAGE: &str = "sysroots";
 
 /// What is kept of the packages: what compilers and loaders look at, and nothing that a program would open by an
 /// absolute path (`/etc`, `/tmp`, `/usr/share`, …).
@@ -57,24 +58,30 @@ impl Sysroot {
     }
 }
 
+/// The target's sysroot, if it has been made: complete, or the failure that says what is missing.
+pub fn found(home: &Home, target: &Target) -> Result<Option<Sysroot>> {
+    let target::Sysroot::Debian { multiarch, .. } = &target.sysroot;
+    let stage = Stage { home, name: STAGE, label: target.name.clone(), leftover: Leftover::Discard };
+    let Some((folder, receipt)) = stage.peek::<Receipt>(&(&target.sysroot, RECIPE))? else { return Ok(None) };
+    check_complete(&folder, target)?;
+    Ok(Some(Sysroot { root: folder.join("root"), packages: receipt.packages, multiarch: multiarch.clone() }))
+}
+
 /// Finds the target's sysroot, or makes it. `renew` makes it anew from today's packages.
 pub fn make(home: &Home, target: &Target, renew: bool) -> Result<Sysroot> {
-    let target::Sysroot::Debian { architecture, suites, multiarch, packages } = &target.sysroot;
-    let stage = || Stage { home, name: "sysroots", label: target.name.clone(), leftover: Leftover::Discard };
+    let target::Sysroot::Debian { architecture, suites, packages, .. } = &target.sysroot;
+    let stage = || Stage { home, name: STAGE, label: target.name.clone(), leftover: Leftover::Discard };
     let inputs = (&target.sysroot, RECIPE);
     if renew {
         stage().forget(&inputs)?;
     }
-    let done: Done<Receipt> = stage().get(&inputs, |work| {
+    stage().get(&inputs, |work| {
         ui::step("sysroot", &format!("{} from {} packages of {architecture}", target.name, packages.len()));
         home.need_space(1 << 30, "a sysroot")?;
         let files = AptRoot::open(home, architecture, suites)?.download_closure(packages)?;
         fill(work, &files)
     })?;
-    let sysroot =
-        Sysroot { root: done.folder.join("root"), packages: done.receipt.packages, multiarch: multiarch.clone() };
-    check_complete(&done.folder, target)?;
-    Ok(sysroot)
+    found(home, target)?.context("the sysroot that was just made is gone")
 }
 
 /// Unpacks the packages and keeps what belongs into a sysroot.
@@ -170,7 +177,8 @@ mod tests {
 
     #[test]
     fn absolute_links_become_relative_to_where_they_stand() {
-        let link = relative_link(Path::new("lib64/ld64.so.2"), Path::new("/lib/powerpc64le-linux-gnu/ld64.so.2"));
+        let link =
+            relative_link(Path::new("lib64/ld64.so.2"), Path::new("/lib/powerpc64le-linux-gnu/ld64.so.2"));
         assert_eq!(link, Path::new("../lib/powerpc64le-linux-gnu/ld64.so.2"));
     }
 

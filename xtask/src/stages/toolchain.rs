@@ -26,6 +26,7 @@ use crate::ui;
 
 /// Raised when probes or the CMake file change.
 const RECIPE: u32 = 1;
+const STAGE: &str = "toolchains";
 
 /// A toolchain whose probes have passed.
 #[derive(Clone, Debug)]
@@ -124,21 +125,55 @@ pub fn make(home: &Home, target: &Target) -> Result<Toolchain> {
     let emulator = emulator::find(home, target)?;
     let rust = rust_std::make(home, target)?;
     let compiler = compiler_version(target)?;
-    let inputs = (target, sysroot.packages(), &emulator, &rust, &compiler, probe::SOURCES, RECIPE);
-    let stage = Stage { home, name: "toolchains", label: target.name.clone(), leftover: Leftover::Discard };
+    // What makes another program, or another verdict of the probes; not what only checks or describes.
+    let made_for =
+        (&target.rust_triple, &target.gnu_prefix, &target.cmake_processor, &target.cpu, &target.elf.loader);
+    let promised = (target.byte_order, target.pointer_bits);
+    let inputs = (
+        made_for,
+        promised,
+        sysroot.root(),
+        sysroot.packages(),
+        &emulator,
+        &rust,
+        &compiler,
+        probe::SOURCES,
+        RECIPE,
+    );
+    let stage = Stage { home, name: STAGE, label: target.name.clone(), leftover: Leftover::Discard };
     let parts = probe::Parts { target, sysroot: &sysroot, emulator: &emulator, rust: &rust };
     let done = stage.get(&inputs, |work| {
-        ui::step("toolchain", &format!("probing {compiler} and Rust {} on {}", rust.version, emulator.version()));
+        ui::step(
+            "toolchain",
+            &format!("probing {compiler} and Rust {} on {}", rust.version, emulator.version()),
+        );
         let probed = probe::all(&parts, work, &home.log(&format!("toolchain-{}", target.name))?)?;
         fs::write(work.join("toolchain.cmake"), cmake_text(&parts, &probed))?;
         Ok(Receipt { probed })
     })?;
     if done.reused {
         // A tool that worked last week may be broken today: one probe is run again, which takes a twentieth of a second.
-        probe::again(&parts, &done.folder)?;
+        probe::one(target, &sysroot, &emulator, &done.folder)?;
     }
     let (folder, key, probed) = (done.folder, done.key, done.receipt.probed);
     Ok(Toolchain { target: target.clone(), sysroot, emulator, rust, folder, key, compiler, probed })
+}
+
+/// Tries an emulator on the floating-point probe of a toolchain made earlier, at the baseline CPU; `None`: none was made.
+pub fn try_emulator(
+    home: &Home,
+    target: &Target,
+    sysroot: &Sysroot,
+    emulator: &Emulator,
+) -> Option<Result<()>> {
+    let toolchains = fs::read_dir(home.root().join(STAGE)).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
+    let mine = format!("{}-", target.name);
+    let made = |path: &PathBuf| {
+        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&mine))
+            && path.join(probe::C_PROGRAM).exists()
+    };
+    let folder = toolchains.into_iter().find(made)?;
+    Some(probe::one(target, sysroot, emulator, &folder))
 }
 
 fn compiler_version(target: &Target) -> Result<String> {
@@ -166,7 +201,8 @@ fn cmake_text(parts: &probe::Parts, probed: &Probed) -> String {
         target.tool("gcc"),
         target.tool("g++"),
     );
-    let multiarch = parts.sysroot.library_folders().first().and_then(|f| f.file_name().map(|n| n.to_os_string()));
+    let multiarch =
+        parts.sysroot.library_folders().first().and_then(|f| f.file_name().map(|n| n.to_os_string()));
     if let Some(name) = multiarch {
         text += &format!("set(CMAKE_LIBRARY_ARCHITECTURE {})\n", name.to_string_lossy());
     }

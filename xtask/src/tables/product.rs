@@ -104,6 +104,10 @@ pub struct Install {
 pub struct Server {
     /// The program, in the install tree.
     pub program: String,
+    /// Its command-line client, in the install tree: asks the server for its settings.
+    pub client: String,
+    /// Lines of the SQL files that hold this are left out.
+    pub bootstrap_without: Option<String>,
     /// Statements before the files, when a data folder is made.
     pub bootstrap_first: Vec<String>,
     /// SQL files in the install tree that make a data folder's system tables.

@@ -110,6 +110,9 @@ pub struct Isa {
 pub struct RunTimeDispatch {
     /// Its name.
     pub file: String,
+    /// The only newer instructions that it may hold, by name; empty: any.
+    #[serde(default)]
+    pub only: Vec<String>,
     /// How it is known.
     pub why: String,
 }

@@ -7,7 +7,9 @@ use crate::ui::Table;
 
 /// List the products and their pinned releases.
 #[derive(clap::Args)]
-#[command(after_help = "Examples:\n  cargo xtask products\n  cargo xtask products --json | jq '.[].release[].sha256'")]
+#[command(
+    after_help = "Examples:\n  cargo xtask products\n  cargo xtask products --json | jq '.[].release[].sha256'"
+)]
 pub struct Args {
     /// Print every field, as JSON.
     #[arg(long)]
@@ -25,7 +27,13 @@ pub fn run(args: Args) -> Result<()> {
     for product in &products {
         for release in &product.release {
             let size = format!("{:.1}", release.size as f64 / f64::from(1 << 20));
-            let cells = [&product.name, &release.version, &size, &release.sha256[..16].to_string(), &product.description];
+            let cells = [
+                &product.name,
+                &release.version,
+                &size,
+                &release.sha256[..16].to_string(),
+                &product.description,
+            ];
             table.row(cells.map(String::clone));
         }
     }

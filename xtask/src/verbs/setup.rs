@@ -11,7 +11,9 @@ use crate::{debian, setup, ui};
 ///
 /// The verbs that need them do this themselves.
 #[derive(clap::Args)]
-#[command(after_help = "Examples:\n  cargo xtask setup --target ppc64le\n  cargo xtask setup --target ppc64le --print   only show the commands")]
+#[command(
+    after_help = "Examples:\n  cargo xtask setup --target ppc64le\n  cargo xtask setup --target ppc64le --print   only show the commands"
+)]
 pub struct Args {
     /// The target; see `cargo xtask targets`.
     #[arg(long, short, default_value = "ppc64le")]

@@ -9,7 +9,9 @@ use crate::ui;
 
 /// Make a target's sysroot: its headers and libraries, in a folder, without root.
 #[derive(clap::Args)]
-#[command(after_help = "Examples:\n  cargo xtask sysroot --target ppc64le\n  cargo xtask sysroot --target ppc64le --renew   from today's packages")]
+#[command(
+    after_help = "Examples:\n  cargo xtask sysroot --target ppc64le\n  cargo xtask sysroot --target ppc64le --renew   from today's packages"
+)]
 pub struct Args {
     /// The target; see `cargo xtask targets`.
     #[arg(long, short, default_value = "ppc64le")]

@@ -36,6 +36,13 @@ pub fn run(args: Args) -> Result<()> {
     ui::step("", &format!("Rust {} ({})", made.rust().version, made.rust().from));
     let emulator = made.emulator();
     let slowdown = made.probed().slowdown;
-    ui::step("", &format!("QEMU {} as {}, {slowdown:.1} times slower than this host", emulator.version(), emulator.cpu()));
+    ui::step(
+        "",
+        &format!(
+            "QEMU {} as {}, {slowdown:.1} times slower than this host",
+            emulator.version(),
+            emulator.cpu()
+        ),
+    );
     Ok(())
 }

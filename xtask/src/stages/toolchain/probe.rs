@@ -1,7 +1,7 @@
 //! The probes: small C, C++ and Rust programs, compiled for the target and run under the emulator at the baseline CPU.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -21,6 +21,9 @@ const RUST: &str = include_str!("../../../probes/probe.rs");
 
 /// The probes' sources, part of the toolchain's identity.
 pub const SOURCES: [&str; 3] = [C, CXX, RUST];
+
+/// The C probe's program in a toolchain's folder.
+pub const C_PROGRAM: &str = "probe-c";
 
 /// A probe works for a second; one that takes this long hangs.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -51,28 +54,37 @@ pub struct Probed {
 /// Runs every probe.
 pub fn all(parts: &Parts, work: &Path, log: &Path) -> Result<Probed> {
     let probes = Probes { parts, work, log };
-    let needs_libatomic = probes.compile_c("probe-c", &[]).is_err();
+    let place = Place { target: parts.target, sysroot: parts.sysroot, emulator: parts.emulator };
+    let needs_libatomic = probes.compile_c(C_PROGRAM, &[]).is_err();
     if needs_libatomic {
-        probes.compile_c("probe-c", &["-latomic"])?;
+        probes.compile_c(C_PROGRAM, &["-latomic"])?;
     }
     probes.compile_c("probe-c16", &["-DATOMIC_16", "-latomic"])?;
-    let (c, c16) = (run(parts, work, "probe-c")?, run(parts, work, "probe-c16")?);
+    let (c, c16) = (run(&place, work, C_PROGRAM)?, run(&place, work, "probe-c16")?);
     check_facts(parts.target, &c, "C")?;
     probes.compile_cxx()?;
-    let cxx = run(parts, work, "probe-cxx")?;
+    let cxx = run(&place, work, "probe-cxx")?;
     expect(&cxx, "exception", "caught", "C++")?;
     expect(&cxx, "threads", "2000", "C++")?;
     probes.compile_rust()?;
-    let rust = run(parts, work, "probe-rust")?;
+    let rust = run(&place, work, "probe-rust")?;
     check_facts(parts.target, &rust, "Rust")?;
     expect(&rust, "threads", "2000", "Rust")?;
     let atomic_bytes = atomics(&c16)?;
     Ok(Probed { slowdown: probes.slowdown(&c)?, needs_libatomic, atomic_bytes })
 }
 
-/// Runs the first probe once more, to see that the emulator and the sysroot still work.
-pub fn again(parts: &Parts, folder: &Path) -> Result<()> {
-    check_facts(parts.target, &run(parts, folder, "probe-rust")?, "Rust")
+/// Runs the C probe of a toolchain once more, to see that emulator and sysroot work: `libm` in it is what old emulators
+/// stumble over.
+pub fn one(target: &Target, sysroot: &Sysroot, emulator: &Emulator, folder: &Path) -> Result<()> {
+    check_facts(target, &run(&Place { target, sysroot, emulator }, folder, C_PROGRAM)?, "C")
+}
+
+/// Where a probe is run.
+struct Place<'a> {
+    target: &'a Target,
+    sysroot: &'a Sysroot,
+    emulator: &'a Emulator,
 }
 
 struct Probes<'a> {
@@ -128,7 +140,10 @@ impl Probes<'_> {
         let (there, here) = (emulated.get("work-seconds")?, host.get("work-seconds")?);
         if emulated.get("work-result")? != host.get("work-result")? {
             let what = "the same arithmetic gives another result under the emulator than on the host";
-            return Err(Failure::new(Kind::EmulatorBroken, what).log(self.log).next("cargo xtask doctor").into());
+            return Err(Failure::new(Kind::EmulatorBroken, what)
+                .log(self.log)
+                .next("cargo xtask doctor")
+                .into());
         }
         Ok(there.parse::<f64>()? / here.parse::<f64>()?.max(1e-6))
     }
@@ -149,17 +164,18 @@ impl Facts {
     }
 }
 
-fn run(parts: &Parts, folder: &Path, program: &str) -> Result<Facts> {
+fn run(parts: &Place, folder: &Path, program: &str) -> Result<Facts> {
     let root = parts.sysroot.root();
     let loader = root.join(&parts.target.elf.loader);
-    let mut words: Vec<OsString> = super::run_prefix(parts.emulator, &loader, &parts.sysroot.library_folders());
+    let mut words: Vec<OsString> =
+        super::run_prefix(parts.emulator, &loader, &parts.sysroot.library_folders());
     words.push(folder.join(program).into());
     let text = captured(parts, &words, program)?;
     Ok(Facts::parse(&text))
 }
 
 /// Runs the program and takes its output; whatever goes wrong is the emulator's, for the compiler has done its part.
-fn captured(parts: &Parts, words: &[OsString], name: &str) -> Result<String> {
+fn captured(parts: &Place, words: &[OsString], name: &str) -> Result<String> {
     let (program, arguments) = words.split_first().context("an empty command")?;
     let mut command = Command::new(program);
     command.args(arguments);
@@ -184,7 +200,8 @@ fn captured(parts: &Parts, words: &[OsString], name: &str) -> Result<String> {
         Some(status) => process::ending(status),
         None => format!("no end after {} s", LIMIT.as_secs()),
     };
-    let what = format!("{name} at CPU {}: {how}\n{}\n  $ {pasted}", parts.emulator.cpu(), process::indented(&text));
+    let what =
+        format!("{name} at CPU {}: {how}\n{}\n  $ {pasted}", parts.emulator.cpu(), process::indented(&text));
     Err(emulator::broken(parts.emulator.program(), &what).into())
 }
 
@@ -207,11 +224,6 @@ fn atomics(facts: &Facts) -> Result<Vec<u32>> {
         expect(facts, &format!("atomic {bytes}"), "1", "C")?;
     }
     Ok(vec![1, 2, 4, 8, 16])
-}
-
-/// The program of a probe that is kept in a toolchain's folder, for `doctor`.
-pub fn kept(folder: &Path) -> PathBuf {
-    folder.join("probe-rust")
 }
 
 #[cfg(test)]

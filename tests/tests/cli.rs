@@ -1,0 +1,80 @@
+//! The command line: names that are wrong, help that shows examples, tables that can be cut.
+
+use portbench_tests::run;
+
+const VERBS: [&str; 12] = [
+    "bench",
+    "build",
+    "fetch",
+    "sysroot",
+    "toolchain",
+    "setup",
+    "doctor",
+    "targets",
+    "products",
+    "show",
+    "record",
+    "ci",
+];
+
+#[test]
+fn every_verb_has_help_with_examples() {
+    let all = run("--help").expect_code(0).stdout;
+    for verb in VERBS {
+        assert!(all.contains(&format!("\n  {verb} ")), "{verb} is not in --help:\n{all}");
+        let help = run(&format!("{verb} --help")).expect_code(0).stdout;
+        assert!(help.contains("Examples:\n  cargo xtask"), "{verb} --help has no examples:\n{help}");
+    }
+    assert!(all.contains("Exit codes:"), "{all}");
+}
+
+#[test]
+fn wrong_names_are_answered_with_the_nearest() {
+    for (words, said) in [
+        ("build --target ppc64el", "unknown target `ppc64el`; did you mean ppc64le?"),
+        ("build --product mariabd", "unknown product `mariabd`; did you mean mariadb?"),
+        ("build --release 10.11.81", "unknown release of mariadb `10.11.81`; did you mean 10.11.18?"),
+        ("bench --workload point-selct", "unknown workload `point-selct`; did you mean point-select?"),
+        ("bench --suite smok", "unknown suite `smok`; did you mean smoke?"),
+        ("bench --on qemu-usr", "unknown machine `qemu-usr`; did you mean qemu-user?"),
+    ] {
+        run(words).expect_code(2).expect_said(&[said, "next: choose one of:"]);
+    }
+    run("bnech").expect_code(2).expect_said(&["'bench'"]);
+    run("bench --duration-s 0").expect_code(2).expect_said(&["above 0"]);
+    run("bench --connections 0").expect_code(2);
+    run("build --launcher no-such-cache").expect_code(2).expect_said(&["no-such-cache"]);
+}
+
+#[test]
+fn tables_are_separated_by_tabs_when_they_are_piped() {
+    let targets = run("targets").expect_code(0).stdout;
+    let row = targets.lines().find(|line| line.starts_with("ppc64le\t")).expect("a row for ppc64le");
+    assert_eq!(row.split('\t').count(), targets.lines().next().expect("a header").split('\t').count());
+    let products = run("products").expect_code(0).stdout;
+    assert!(products.lines().any(|line| line.starts_with("mariadb\t10.11.18\t")), "{products}");
+}
+
+#[test]
+fn json_is_json() {
+    for words in ["targets --json", "products --json", "record schema"] {
+        let text = run(words).expect_code(0).stdout;
+        serde_json::from_str::<serde_json::Value>(&text)
+            .unwrap_or_else(|error| panic!("{words}: {error}\n{text}"));
+    }
+}
+
+#[test]
+fn doctor_names_each_check_with_its_fix() {
+    let doctor = run("doctor --json");
+    let checks: Vec<serde_json::Value> = serde_json::from_str(&doctor.stdout).expect("doctor --json");
+    let names: Vec<&str> = checks.iter().filter_map(|check| check["check"].as_str()).collect();
+    for name in ["cc", "cmake", "packages", "sysroot", "rust", "disk", "memory", "compiler cache"] {
+        assert!(names.contains(&name), "doctor does not check {name}: {names:?}");
+    }
+    assert!(names.iter().any(|name| name.starts_with("emulator")), "{names:?}");
+    for check in &checks {
+        let fix = check["fix"].as_str().unwrap_or_default();
+        assert_eq!(fix.is_empty(), check["status"] == "ok", "{check}");
+    }
+}

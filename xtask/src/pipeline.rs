@@ -1,0 +1,82 @@
+//! The stages in their order, for the verbs that need several.
+
+use anyhow::Result;
+
+use crate::home::Home;
+use crate::stages::build::{self, Options};
+use crate::stages::bundle::{self, Bundle};
+use crate::stages::fetch::{self, Archive};
+use crate::stages::install_tree::InstallTree;
+use crate::stages::toolchain::{self, Toolchain};
+use crate::stages::{bench_binary, distro, source};
+use crate::tables::product::{Product, Release};
+use crate::tables::target::Target;
+use crate::{debian, setup, ui};
+
+/// Where a product's programs come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum From {
+    /// Built here, from the pinned release.
+    Source,
+    /// The distribution's own packages.
+    Distro,
+}
+
+/// What a pipeline runs on.
+pub struct Pipeline {
+    /// The cache.
+    pub home: Home,
+    /// The target.
+    pub target: Target,
+    /// The product.
+    pub product: Product,
+    /// The release, for what is built here.
+    pub release: Release,
+    /// Nothing is downloaded.
+    pub offline: bool,
+    /// How it is compiled.
+    pub options: Options,
+}
+
+impl Pipeline {
+    /// Packages of the host, then the toolchain, probed.
+    pub fn toolchain(&self, from: &[From]) -> Result<Toolchain> {
+        let product = from.contains(&From::Source).then_some(&self.product);
+        setup::ensure(&self.home, &self.target, product)?;
+        toolchain::make(&self.home, &self.target)
+    }
+
+    /// The release's archive.
+    pub fn archive(&self) -> Result<Archive> {
+        // Asking apt for its mirrors is only worth it where something is to be downloaded.
+        let mirrors =
+            if self.offline || debian::codename().is_none() { Vec::new() } else { debian::mirrors()? };
+        fetch::fetch(&self.home, &self.release, &mirrors, fetch::Options { offline: self.offline })
+    }
+
+    /// The product's programs.
+    pub fn install_tree(&self, toolchain: &Toolchain, from: From) -> Result<InstallTree> {
+        match from {
+            From::Distro => distro::make(&self.home, &self.target, &self.product),
+            From::Source => {
+                let source = source::unpack(&self.home, &self.product, &self.release, &self.archive()?)?;
+                let plan = build::Plan {
+                    toolchain,
+                    product: &self.product,
+                    release: &self.release,
+                    source: &source,
+                };
+                build::make(&self.home, &plan, &self.options)
+            }
+        }
+    }
+
+    /// The bundle: programs, bench binary, libraries, all checked.
+    pub fn bundle(&self, toolchain: &Toolchain, from: From) -> Result<Bundle> {
+        let tree = self.install_tree(toolchain, from)?;
+        let bench = bench_binary::for_target(&self.home, toolchain)?;
+        let bundle = bundle::make(&self.home, &self.target, &self.product, &tree, &bench)?;
+        ui::step("bundle", &bundle.file().display().to_string());
+        Ok(bundle)
+    }
+}

@@ -1,0 +1,284 @@
+//! Configure, check what configure found, compile, install: a source tree becomes an install tree.
+
+mod checks;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+use xshell::{Shell, cmd};
+
+use crate::failure::{Failure, Kind};
+use crate::home::Home;
+use crate::process::{self, Logged, find_program};
+use crate::stage::{Leftover, Stage};
+use crate::stages::install_tree::{InstallTree, Origin, install};
+use crate::stages::source::SourceTree;
+use crate::stages::toolchain::Toolchain;
+use crate::tables::product::{Product, Release};
+use crate::ui::{self, Progress};
+
+/// Raised when this file builds something else from the same inputs.
+const RECIPE: u32 = 1;
+
+/// CMake settings of every product.
+const ALWAYS: [(&str, &str); 2] = [
+    ("CMAKE_EXPORT_COMPILE_COMMANDS", "ON"),
+    // A bundle brings its own loader and names its libraries' folder: a path baked in could only be wrong.
+    ("CMAKE_SKIP_RPATH", "ON"),
+];
+
+/// What a person chooses for a build without changing its result.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Compiler launcher: `none`, or a program such as ccache, sccache, distcc, icecc; left out: a cache if there is one.
+    pub launcher: Option<String>,
+    /// Parallel jobs; left out: ninja decides.
+    pub jobs: Option<u32>,
+}
+
+/// What is built.
+pub struct Plan<'a> {
+    /// With what.
+    pub toolchain: &'a Toolchain,
+    /// Of what.
+    pub product: &'a Product,
+    /// Which version.
+    pub release: &'a Release,
+    /// From what.
+    pub source: &'a SourceTree,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Receipt {
+    origin: Origin,
+}
+
+/// Finds or makes the install tree.
+pub fn make(home: &Home, plan: &Plan, options: &Options) -> Result<InstallTree> {
+    let settings = settings(plan);
+    let build = &plan.product.build;
+    let inputs =
+        (plan.toolchain.key(), plan.source.key(), &settings, &build.targets, &plan.product.install, RECIPE);
+    let label = format!("{}-{}-{}", plan.product.name, plan.release.version, plan.toolchain.target().name);
+    let log = home.log(&format!("build-{label}"))?;
+    let stage = Stage { home, name: "builds", label, leftover: Leftover::Continue };
+    let done = stage.get(&inputs, |work| {
+        home.need_space(build.disk_mib << 20, &format!("building {}", plan.product.name))?;
+        let builder = Builder { plan, settings: &settings, tree: work.join("cmake"), log: &log, options };
+        builder.configure()?;
+        builder.check_configured()?;
+        builder.compile()?;
+        builder.install(&work.join("install"))?;
+        Ok(Receipt { origin: origin(plan, &settings) })
+    })?;
+    Ok(InstallTree {
+        folder: done.folder.join("install"),
+        key: done.key,
+        library_folders: plan.toolchain.sysroot().library_folders(),
+        origin: done.receipt.origin,
+    })
+}
+
+fn settings(plan: &Plan) -> BTreeMap<String, String> {
+    let mut all: BTreeMap<String, String> =
+        ALWAYS.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
+    all.extend(plan.product.build.cmake.clone());
+    // Given as CMAKE_<LANG>_FLAGS they reach every compile command; in a toolchain file some products lose them.
+    let flags = plan.toolchain.target().cpu.flags.join(" ");
+    for language in ["C", "CXX", "ASM"] {
+        all.insert(format!("CMAKE_{language}_FLAGS"), flags.clone());
+    }
+    all
+}
+
+fn origin(plan: &Plan, settings: &BTreeMap<String, String>) -> Origin {
+    Origin {
+        product: plan.product.name.clone(),
+        release: plan.release.version.clone(),
+        from: "source".into(),
+        source_sha256: Some(plan.release.sha256.clone()),
+        patches: plan.source.patches().to_vec(),
+        cpu_flags: plan.toolchain.target().cpu.flags.clone(),
+        cmake: settings.clone(),
+        compiler: Some(plan.toolchain.compiler().to_string()),
+        packages: plan.toolchain.sysroot().packages().iter().map(ToString::to_string).collect(),
+    }
+}
+
+struct Builder<'a> {
+    plan: &'a Plan<'a>,
+    settings: &'a BTreeMap<String, String>,
+    tree: PathBuf,
+    log: &'a Path,
+    options: &'a Options,
+}
+
+impl Builder<'_> {
+    fn logged<'a>(&'a self, name: &'a str) -> Logged<'a> {
+        Logged { name, log: self.log, next: "see the log; the same command goes on from here" }
+    }
+
+    /// The folder is named after all inputs, so a finished configure in it is ours and still right.
+    fn configured(&self) -> PathBuf {
+        self.tree.join("portbench-configured")
+    }
+
+    fn configure(&self) -> Result<()> {
+        if self.configured().exists() {
+            return Ok(());
+        }
+        let launcher = launcher(self.options.launcher.as_deref())?;
+        let cached =
+            launcher.as_ref().map_or("no compiler cache".into(), |l| format!("through {}", l.display()));
+        ui::step("configure", &format!("{} {}, {cached}", self.plan.product.name, self.plan.release.version));
+        crate::stage::remove(&self.tree)?;
+        let shell = Shell::new()?;
+        let (source, tree) = (self.plan.source.folder(), &self.tree);
+        let toolchain = self.plan.toolchain.cmake_file();
+        let mut settings: Vec<String> =
+            self.settings.iter().map(|(name, value)| format!("-D{name}={value}")).collect();
+        for language in launcher.iter().flat_map(|_| ["C", "CXX"]) {
+            let program = launcher.as_deref().unwrap_or(Path::new("")).display();
+            settings.push(format!("-DCMAKE_{language}_COMPILER_LAUNCHER={program}"));
+        }
+        let command = cmd!(
+            shell,
+            "cmake -G Ninja -S {source} -B {tree} -DCMAKE_TOOLCHAIN_FILE={toolchain} {settings...}"
+        );
+        self.logged("cmake").run(self.environment(command.into())?)
+    }
+
+    /// pkg-config sees the target's libraries and nothing of the host's.
+    fn environment(&self, mut command: Command) -> Result<Command> {
+        let sysroot = self.plan.toolchain.sysroot();
+        command.env("PKG_CONFIG_LIBDIR", std::env::join_paths(sysroot.pkg_config_folders())?);
+        command.env("PKG_CONFIG_SYSROOT_DIR", sysroot.root()).env_remove("PKG_CONFIG_PATH");
+        // Folders are named by hashes: without these a compiler cache would never find a file again.
+        if let Some(home) = self.cache_root() {
+            command.env("CCACHE_BASEDIR", home).env("CCACHE_NOHASHDIR", "1");
+        }
+        for name in ["CC", "CXX", "CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS"] {
+            command.env_remove(name);
+        }
+        command.env("LC_ALL", "C").env("NINJA_STATUS", "[%f/%t] ");
+        Ok(command)
+    }
+
+    /// The folder that holds sources and builds alike.
+    fn cache_root(&self) -> Option<&Path> {
+        self.tree.ancestors().find(|folder| self.plan.source.folder().starts_with(folder))
+    }
+
+    fn check_configured(&self) -> Result<()> {
+        let target = self.plan.toolchain.target();
+        let mut wrong = Vec::new();
+        for header in &self.plan.product.build.config_header {
+            wrong.extend(checks::header(&self.tree.join(&header.file), header, target)?);
+        }
+        wrong.extend(checks::compile_commands(&self.tree.join("compile_commands.json"), &target.cpu.flags)?);
+        wrong.extend(checks::libraries(
+            &self.tree.join("CMakeCache.txt"),
+            self.plan.toolchain.sysroot().root(),
+        )?);
+        if wrong.is_empty() {
+            fs::write(self.configured(), "")?;
+            return Ok(());
+        }
+        let _ = fs::remove_file(self.configured());
+        let what = format!(
+            "configure's result does not fit {}:\n{}",
+            target.name,
+            process::indented(&wrong.join("\n"))
+        );
+        Err(Failure::new(Kind::VerificationFailed, what).log(self.log).next("cargo xtask doctor").into())
+    }
+
+    fn compile(&self) -> Result<()> {
+        ui::step("compile", &self.plan.product.build.targets.join(" "));
+        if let Err(error) = self.ninja(self.options.jobs) {
+            let raced = process::tail(self.log, 40).contains("No such file or directory");
+            if !raced || crate::interrupt::requested() {
+                return Err(error);
+            }
+            // A generated header that a parallel step wanted too early is there now.
+            ui::warn("a file was missing in mid-build; trying once more, one step at a time");
+            self.ninja(Some(1))?;
+        }
+        Ok(())
+    }
+
+    fn ninja(&self, jobs: Option<u32>) -> Result<()> {
+        let shell = Shell::new()?;
+        let (tree, targets) = (&self.tree, &self.plan.product.build.targets);
+        let jobs: Vec<String> = jobs.iter().map(|n| format!("-j{n}")).collect();
+        let command = cmd!(shell, "ninja -C {tree} {jobs...} {targets...}");
+        let mut progress = Progress::steps("compile", 0);
+        let result = self.logged("ninja").run_watched(self.environment(command.into())?, |line| {
+            if let Some((done, total)) = steps(line) {
+                progress.at(done, total);
+            }
+        });
+        progress.finish();
+        result
+    }
+
+    fn install(&self, to: &Path) -> Result<()> {
+        crate::stage::remove(to)?;
+        let places = [("build", self.tree.as_path()), ("source", self.plan.source.folder())];
+        install(&self.plan.product.install, &places, to)?;
+        let target = self.plan.toolchain.target();
+        for program in executables(&to.join("bin"))? {
+            // Symbols stay, for profiles; the debug information stays in the build folder.
+            let mut strip = Command::new(target.tool("strip"));
+            strip.arg("--strip-debug").arg(program);
+            process::output(strip)?;
+        }
+        Ok(())
+    }
+}
+
+fn executables(folder: &Path) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
+    Ok(entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| path.is_file()).collect())
+}
+
+/// The program that stands before the compiler.
+fn launcher(asked: Option<&str>) -> Result<Option<PathBuf>> {
+    match asked {
+        Some("none") => Ok(None),
+        Some(name) => find_program(name).map(Some).ok_or_else(|| {
+            let what = format!("the compiler launcher `{name}` is not in $PATH");
+            Failure::new(Kind::Usage, what).next("install it, or use --launcher none").into()
+        }),
+        None => Ok(["ccache", "sccache"].into_iter().find_map(find_program)),
+    }
+}
+
+/// `[done/total]` at the beginning of a line of ninja's.
+fn steps(line: &str) -> Option<(u64, u64)> {
+    let (done, total) = line.strip_prefix('[')?.split_once(']')?.0.split_once('/')?;
+    Some((done.parse().ok()?, total.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ninjas_status_is_read() {
+        assert_eq!(steps("[12/928] Building CXX object x.o"), Some((12, 928)));
+        assert_eq!(steps("[x/928] y"), None);
+        assert_eq!(steps("FAILED: x.o"), None);
+    }
+
+    #[test]
+    fn a_launcher_that_is_not_there_is_a_usage_error() {
+        let error = launcher(Some("no-such-cache")).unwrap_err();
+        assert_eq!(crate::failure::kind_of(&error), Some(Kind::Usage));
+        assert_eq!(launcher(Some("none")).unwrap(), None);
+    }
+}

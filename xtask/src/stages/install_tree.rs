@@ -1,0 +1,132 @@
+//! The install tree: a product's programs and files for a target, wherever they came from.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::failure::{Failure, Kind};
+use crate::tables::product::Install;
+
+/// A product, installed into a folder, with all that is known of its making.
+#[derive(Clone, Debug)]
+pub struct InstallTree {
+    pub(super) folder: PathBuf,
+    pub(super) key: String,
+    pub(super) library_folders: Vec<PathBuf>,
+    pub(super) origin: Origin,
+}
+
+/// What is known of an install tree's making.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Origin {
+    /// The product's name.
+    pub product: String,
+    /// The release, as the product or the distribution calls it.
+    pub release: String,
+    /// `source` or `distro`.
+    pub from: String,
+    /// SHA-256 of the source archive.
+    pub source_sha256: Option<String>,
+    /// Patches in their order.
+    pub patches: Vec<String>,
+    /// CPU flags of the compiler.
+    pub cpu_flags: Vec<String>,
+    /// CMake settings.
+    pub cmake: BTreeMap<String, String>,
+    /// First line of the compiler's `--version`.
+    pub compiler: Option<String>,
+    /// Packages, each `name version`.
+    pub packages: Vec<String>,
+}
+
+impl InstallTree {
+    /// The folder that holds it.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Hash of all that it was made of.
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// Where the libraries that it needs are found.
+    pub fn library_folders(&self) -> &[PathBuf] {
+        &self.library_folders
+    }
+
+    /// What is known of its making.
+    pub fn origin(&self) -> &Origin {
+        &self.origin
+    }
+}
+
+/// Copies what a product's table lists; `places` are what `{name}` in `from` stands for, `""` what stands before a
+/// path without one.
+pub fn install(list: &[Install], places: &[(&str, &Path)], to: &Path) -> Result<()> {
+    for entry in list {
+        let from = resolve(&entry.from, places)?;
+        let target = to.join(&entry.to);
+        fs::create_dir_all(target.parent().unwrap_or(to))?;
+        if !from.exists() {
+            let what = format!(
+                "`{}` was to be installed as `{}`, but there is no {}",
+                entry.from,
+                entry.to,
+                from.display()
+            );
+            return Err(Failure::new(Kind::StageFailed, what)
+                .next("mend `install` in the product's file")
+                .into());
+        }
+        copy(&from, &target)?;
+    }
+    Ok(())
+}
+
+fn resolve(from: &str, places: &[(&str, &Path)]) -> Result<PathBuf> {
+    let place = |name: &str| places.iter().find(|(known, _)| *known == name).map(|(_, path)| *path);
+    let found = match from.strip_prefix('{').and_then(|rest| rest.split_once("}/")) {
+        Some((name, rest)) => place(name).map(|path| path.join(rest)),
+        None => place("").map(|path| path.join(from)),
+    };
+    found.with_context(|| format!("`{from}` begins with a place that is not known here"))
+}
+
+/// Copies a file or a folder; links are followed, modes kept.
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    if !from.is_dir() {
+        fs::copy(from, to).with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))?;
+        return Ok(());
+    }
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from).with_context(|| format!("cannot read {}", from.display()))? {
+        let entry = entry?;
+        copy(&entry.path(), &to.join(entry.file_name()))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_filled_in() {
+        let places = [("build", Path::new("/b")), ("", Path::new("/p"))];
+        assert_eq!(resolve("{build}/sql/x", &places).unwrap(), Path::new("/b/sql/x"));
+        assert_eq!(resolve("usr/sbin/x", &places).unwrap(), Path::new("/p/usr/sbin/x"));
+        assert!(resolve("{source}/x", &places).is_err());
+    }
+
+    #[test]
+    fn a_missing_file_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let list = [Install { from: "gone".into(), to: "bin/gone".into() }];
+        let message = install(&list, &[("", folder.path())], folder.path()).unwrap_err().to_string();
+        assert!(message.contains("`gone` was to be installed as `bin/gone`"), "{message}");
+    }
+}

@@ -1,0 +1,225 @@
+//! One workload: the bench binary asked, watched, and every word of it written into the record.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use model::message::{Failed, FailedKind, Measurement, Phase};
+use model::record::Line;
+use model::request::{Backend, Request};
+use model::{Message, PROTOCOL_VERSION};
+use rustix::process::Signal;
+
+use crate::failure::{Failure, Kind};
+use crate::process::{self, Guarded, OnOurDeath, TICK};
+use crate::stages::record::Writer;
+use crate::stages::server::Server;
+use crate::tables::suite::Planned;
+use crate::ui::Progress;
+use crate::{interrupt, ui};
+
+/// What loading and checking the data may take on hardware, beyond the load itself.
+const BESIDES: Duration = Duration::from_secs(60);
+/// How long a client may take to say its last words after the server is gone or Ctrl-C came.
+const LAST_WORDS: Duration = Duration::from_secs(15);
+
+/// A workload to be run.
+pub struct Workload<'a> {
+    /// Its place in the suite.
+    pub index: u32,
+    /// What and how much.
+    pub planned: &'a Planned,
+    /// What answers.
+    pub backend: Backend,
+    /// `target` or `host`.
+    pub client: &'a str,
+    /// How many times slower than hardware the client runs.
+    pub slowdown: f64,
+    /// The client's standard error goes there.
+    pub log: &'a Path,
+}
+
+/// Runs the bench binary by `command` and returns what it measured.
+pub fn run(
+    workload: &Workload,
+    command: Command,
+    server: Option<&mut Server>,
+    record: &mut Writer,
+) -> Result<Measurement> {
+    let planned = workload.planned;
+    record.append(&Line::Workload {
+        index: workload.index,
+        workload: planned.workload.clone(),
+        load: planned.load.clone(),
+        client: workload.client.to_string(),
+        transport: match &workload.backend {
+            Backend::Null => "none".into(),
+            Backend::Server { endpoint, .. } => endpoint.transport().into(),
+        },
+    })?;
+    let label = planned.workload.label();
+    ui::step("bench", &format!("{label}, {} connections", planned.load.connections));
+    let request = Request {
+        protocol_version: PROTOCOL_VERSION,
+        backend: workload.backend.clone(),
+        workload: planned.workload.clone(),
+        load: planned.load.clone(),
+    };
+    let last = Watch { workload, label: &label }.run(command, &request, server, record)?;
+    match last {
+        Message::Finished(measurement) => Ok(*measurement),
+        Message::Failed(failed) => Err(failure(&failed, workload, &label).into()),
+        _ => Err(Failure::new(
+            Kind::StageFailed,
+            format!("{label}: the load generator ended without a result"),
+        )
+        .log(workload.log)
+        .next("read the log")
+        .into()),
+    }
+}
+
+struct Watch<'a> {
+    workload: &'a Workload<'a>,
+    label: &'a str,
+}
+
+impl Watch<'_> {
+    /// Starts the client, hands it the request, and follows it to its last message.
+    fn run(
+        &self,
+        command: Command,
+        request: &Request,
+        mut server: Option<&mut Server>,
+        record: &mut Writer,
+    ) -> Result<Message> {
+        let (reader, writer) = std::io::pipe()?;
+        let log = process::append(self.workload.log)?;
+        let mut client = process::spawn_with(
+            "the load generator",
+            command,
+            OnOurDeath::Kill,
+            [Stdio::piped(), writer.into(), log.into()],
+        )?;
+        // A client that cannot even start closes the pipe: its own message below says more than EPIPE.
+        if let Some(mut stdin) = client.take_stdin() {
+            let _ = stdin.write_all(&serde_json::to_vec(request)?);
+        }
+        let lines = process::lines_of(reader);
+        let load = &request.load;
+        let mut progress = Progress::steps("measure", load.duration_s.ceil() as u64);
+        let mut until = Instant::now() + self.limit(request);
+        let (mut told, mut lost) = (false, None);
+        let mut last = None;
+        loop {
+            match lines.recv_timeout(TICK) {
+                Ok(line) => {
+                    let message = self.message(&line)?;
+                    if let Message::Interval(interval) = &message {
+                        progress.at(interval.elapsed_s as u64, load.duration_s.ceil() as u64);
+                    }
+                    record.append(&Line::Message { index: self.workload.index, said: message.clone() })?;
+                    last = Some(message);
+                    continue;
+                }
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            if interrupt::requested() && !told {
+                told = true;
+                client.signal(Signal::INT);
+                until = until.min(Instant::now() + LAST_WORDS);
+            }
+            if lost.is_none()
+                && let Some(server) = server.as_deref_mut()
+            {
+                lost = server.lost()?;
+                if lost.is_some() {
+                    until = until.min(Instant::now() + LAST_WORDS);
+                }
+            }
+            if Instant::now() > until {
+                break;
+            }
+        }
+        progress.finish();
+        // The server may have gone together with the client's last words.
+        if lost.is_none()
+            && let Some(server) = server
+        {
+            lost = server.lost()?;
+        }
+        self.verdict(client, last, lost)
+    }
+
+    fn limit(&self, request: &Request) -> Duration {
+        let load = request.load.warmup_s + request.load.duration_s + request.load.reply_timeout_s;
+        Duration::from_secs_f64(load) + BESIDES.mul_f64(self.workload.slowdown.max(1.0))
+    }
+
+    fn message(&self, line: &str) -> Result<Message> {
+        serde_json::from_str(line).map_err(|error| {
+            let what =
+                format!("{}: the load generator said what is no message: {error}\n  | {line}", self.label);
+            Failure::new(Kind::StageFailed, what)
+                .log(self.workload.log)
+                .next("is it of the same checkout?")
+                .into()
+        })
+    }
+
+    fn verdict(&self, mut client: Guarded, last: Option<Message>, lost: Option<Failure>) -> Result<Message> {
+        let status = client.wait(Duration::from_secs(2))?;
+        if let Some(failure) = lost {
+            return Err(failure.into());
+        }
+        let over = matches!(last, Some(Message::Finished(_) | Message::Failed(_)));
+        if over {
+            return last.context("no last message");
+        }
+        interrupt::check()?;
+        let how = match status {
+            Some(status) => format!("the load generator ended without a result: {}", process::ending(status)),
+            None => "the load generator did not end in its time and was killed".into(),
+        };
+        let tail = process::indented(&process::tail(self.workload.log, 8));
+        Err(Failure::new(Kind::StageFailed, format!("{}: {how}\n{tail}", self.label))
+            .log(self.workload.log)
+            .next("read the log; then run it again")
+            .into())
+    }
+}
+
+/// The client's own words, as one of our failures.
+fn failure(failed: &Failed, workload: &Workload, label: &str) -> Failure {
+    let kind = match failed.kind {
+        FailedKind::BadRequest => Kind::Usage,
+        FailedKind::WrongData => Kind::WrongData,
+        FailedKind::ServerLost => Kind::ServerLost,
+        FailedKind::Interrupted => Kind::Interrupted,
+        FailedKind::CannotConnect
+        | FailedKind::Authentication
+        | FailedKind::Limit
+        | FailedKind::Prepare
+        | FailedKind::Protocol
+        | FailedKind::Internal => Kind::StageFailed,
+    };
+    let phase = failed.phase.map(|phase| format!(" ({})", phase_name(phase))).unwrap_or_default();
+    Failure::new(kind, format!("{label}{phase}: {}", failed.detail))
+        .log(workload.log)
+        .next("the record holds what was measured until then: cargo xtask show")
+}
+
+fn phase_name(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Connect => "connecting",
+        Phase::Prepare => "preparing the data",
+        Phase::VerifyBefore => "verifying the data before timing",
+        Phase::Warmup => "warming up",
+        Phase::Measure => "measuring",
+        Phase::VerifyAfter => "verifying the data after timing",
+    }
+}

@@ -1,0 +1,58 @@
+//! What is read off a server from outside: its end, its log, its answers.
+
+use std::collections::BTreeMap;
+use std::process::ExitStatus;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+
+use crate::interrupt;
+use crate::process::{Guarded, TICK};
+
+/// Waits for a process's end, at most `limit`; an interrupt ends the wait.
+pub fn end(process: &mut Guarded, limit: Duration) -> Result<Option<ExitStatus>> {
+    let until = Instant::now() + limit;
+    loop {
+        interrupt::check()?;
+        match process.ended()? {
+            None if Instant::now() < until => std::thread::sleep(TICK),
+            ended => return Ok(ended),
+        }
+    }
+}
+
+/// The rows `name<TAB>value` of a client's output.
+pub fn rows(text: &str) -> BTreeMap<String, String> {
+    let pairs = text.lines().filter_map(|line| line.split_once('\t'));
+    pairs.map(|(name, value)| (name.to_string(), value.to_string())).collect()
+}
+
+/// The warnings and errors in a server's log, without their time stamps.
+pub fn warnings(log: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for line in log.lines() {
+        let mark = ["[Warning]", "[ERROR]"].into_iter().find_map(|mark| line.find(mark));
+        if let Some(at) = mark
+            && !found.contains(&line[at..].to_string())
+        {
+            found.push(line[at..].to_string());
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn warnings_are_kept_once_and_without_time() {
+        let log = "2026-11-30 16:00:00 0 [Warning] no AIO\n2026-11-30 16:00:01 0 [Note] x\n2026-11-30 16:00:02 0 [Warning] no AIO\n";
+        assert_eq!(warnings(log), ["[Warning] no AIO"]);
+    }
+
+    #[test]
+    fn rows_are_split_at_the_first_tab() {
+        assert_eq!(rows("a\tb\tc\nx\n").get("a").map(String::as_str), Some("b\tc"));
+    }
+}

@@ -1,0 +1,133 @@
+//! `ci`: what is checked on every change, as named jobs. A workflow file says `cargo xtask ci JOB` and nothing else.
+
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::Result;
+
+use crate::failure::{Failure, Kind};
+use crate::home::repository;
+use crate::process::{self, OnOurDeath};
+use crate::tables::product::Product;
+use crate::tables::target::Target;
+use crate::ui::{self, Table};
+use crate::{interrupt, setup};
+
+/// Run the checks of a change: all of them, or the jobs that are named.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Examples:\n  cargo xtask ci              everything, set-up included\n  cargo xtask ci unit lint    only these\n\nA failing command is printed as it can be pasted."
+)]
+pub struct Args {
+    /// The jobs, in the order in which they are given.
+    #[arg(value_enum, default_values = ["lint", "unit", "end-to-end"])]
+    jobs: Vec<Job>,
+}
+
+/// A named job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Job {
+    /// rustfmt and clippy, both without mercy.
+    Lint,
+    /// Unit tests and tidy: seconds, no server, no network.
+    Unit,
+    /// The built programs against real servers, both builds of MariaDB included; compiles what is not compiled yet.
+    EndToEnd,
+    /// criterion's benches of primitives; not part of the default.
+    Bench,
+}
+
+/// Runs the jobs; the first that fails ends the run.
+pub fn run(args: Args) -> Result<()> {
+    let mut table = Table::new(&["job", "status", "time"]);
+    let mut failed = None;
+    for job in args.jobs {
+        if failed.is_some() {
+            table.row([name(job), "not run".into(), "-".into()]);
+            continue;
+        }
+        let begun = Instant::now();
+        let result = steps(job).and_then(|steps| steps.into_iter().try_for_each(step));
+        let status = if result.is_ok() { "passed" } else { "FAILED" };
+        table.row([name(job), status.into(), ui::duration(begun.elapsed())]);
+        failed = result.err();
+    }
+    table.print();
+    failed.map_or(Ok(()), Err)
+}
+
+fn name(job: Job) -> String {
+    use clap::ValueEnum;
+    job.to_possible_value().map(|value| value.get_name().to_string()).unwrap_or_default()
+}
+
+fn steps(job: Job) -> Result<Vec<Command>> {
+    let cargo = |words: &str| {
+        let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        command.args(words.split(' ')).current_dir(repository());
+        command
+    };
+    Ok(match job {
+        Job::Lint => {
+            component("fmt", "rustfmt")?;
+            component("clippy", "clippy")?;
+            let mut clippy = cargo("clippy --locked --workspace --all-targets");
+            clippy.args(["--", "-D", "warnings"]);
+            vec![cargo("fmt --all --check"), clippy]
+        }
+        Job::Unit => vec![cargo("test --locked --workspace --exclude portbench-tests")],
+        Job::EndToEnd => {
+            prepare()?;
+            vec![cargo("test --locked --package portbench-tests -- --test-threads 1")]
+        }
+        Job::Bench => vec![cargo("bench --locked --package bench-suite")],
+    })
+}
+
+/// Packages for every target and product, so that no test finds one missing.
+fn prepare() -> Result<()> {
+    let home = crate::home::Home::open()?;
+    for target in Target::names()? {
+        for product in Product::names()? {
+            setup::ensure(&home, &Target::load(&target)?, Some(&Product::load(&product)?))?;
+        }
+    }
+    Ok(())
+}
+
+/// A component of the Rust toolchain that may not have come with cargo.
+fn component(subcommand: &str, component: &str) -> Result<()> {
+    let works = |program: &str, arguments: &[&str]| {
+        let mut command = Command::new(program);
+        command.args(arguments);
+        process::output(command).is_ok()
+    };
+    if works("cargo", &[subcommand, "--version"]) || works("rustup", &["component", "add", component]) {
+        return Ok(());
+    }
+    let what =
+        format!("`cargo {subcommand}` is missing and rustup could not add it: nothing was checked by it");
+    Err(Failure::new(Kind::MissingPackages, what).next(format!("rustup component add {component}")).into())
+}
+
+fn step(command: Command) -> Result<()> {
+    let pasted = process::shown(&command);
+    ui::step("ci", &pasted);
+    let mut child = process::spawn(&pasted, command, OnOurDeath::Terminate)?;
+    loop {
+        if let Err(interrupted) = interrupt::check() {
+            child.stop(std::time::Duration::from_secs(10))?;
+            return Err(interrupted);
+        }
+        match child.ended()? {
+            None => std::thread::sleep(process::TICK),
+            Some(status) if status.success() => return Ok(()),
+            Some(status) => {
+                let what = format!("{}\n  $ {pasted}", process::ending(status));
+                return Err(Failure::new(Kind::StageFailed, what)
+                    .next("the output above; the command can be pasted")
+                    .into());
+            }
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! Flags that several verbs share.
+
+use anyhow::Result;
+
+use crate::home::Home;
+use crate::pipeline::Pipeline;
+use crate::stages::build::Options;
+use crate::tables::product::Product;
+use crate::tables::target::Target;
+
+/// What is built, and how.
+#[derive(clap::Args)]
+pub struct What {
+    /// The target; see `cargo xtask targets`.
+    #[arg(long, short, default_value = "ppc64le")]
+    pub target: String,
+    /// The product; see `cargo xtask products`.
+    #[arg(long, short, default_value = "mariadb")]
+    pub product: String,
+    /// The product's release; left out: its first.
+    #[arg(long)]
+    pub release: Option<String>,
+    /// Download nothing: what is not in the cache is an error.
+    #[arg(long)]
+    pub offline: bool,
+    /// Compiler launcher: ccache, sccache, distcc, … or `none`; left out: ccache or sccache, if there is one.
+    #[arg(long)]
+    pub launcher: Option<String>,
+    /// Parallel compile jobs; left out: ninja decides.
+    #[arg(long, short)]
+    pub jobs: Option<u32>,
+}
+
+impl What {
+    /// Reads the tables that the flags name.
+    pub fn pipeline(&self) -> Result<Pipeline> {
+        let target = Target::load(&self.target)?;
+        let product = Product::load(&self.product)?;
+        let release = product.release(self.release.as_deref())?.clone();
+        let options = Options { launcher: self.launcher.clone(), jobs: self.jobs };
+        Ok(Pipeline { home: Home::open()?, target, product, release, offline: self.offline, options })
+    }
+}

@@ -1,0 +1,45 @@
+//! `show`: records as tables.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+
+use crate::failure::{Failure, Kind};
+use crate::home::repository;
+use crate::stages::record;
+use crate::{report, ui};
+
+/// Show records: results, caveats, how they ended.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Examples:\n  cargo xtask show                    the newest record\n  cargo xtask show records/*.jsonl    several in one table"
+)]
+pub struct Args {
+    /// Record files; left out: the newest in `records`.
+    records: Vec<PathBuf>,
+}
+
+/// Prints one table over all records.
+pub fn run(args: Args) -> Result<()> {
+    let paths = if args.records.is_empty() { vec![newest()?] } else { args.records };
+    let records = paths.iter().map(|path| record::read(path)).collect::<Result<Vec<_>>>()?;
+    report::table(&records).print();
+    for (path, lines) in paths.iter().zip(&records) {
+        let (outcome, why) = report::outcome(lines);
+        let why = why.map(|why| format!(": {why}")).unwrap_or_default();
+        ui::step("record", &format!("{} {outcome}{why}", path.display()));
+        report::caveats(lines).iter().for_each(|caveat| ui::step("caveat", caveat));
+    }
+    Ok(())
+}
+
+fn newest() -> Result<PathBuf> {
+    let folder = repository().join("records");
+    let files = std::fs::read_dir(&folder).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
+    // Their names begin with the time.
+    files.filter(|path| path.extension().is_some_and(|e| e == "jsonl")).max().ok_or_else(|| {
+        Failure::new(Kind::Usage, format!("there is no record in {}", folder.display()))
+            .next("cargo xtask bench --target ppc64le")
+            .into()
+    })
+}
