@@ -205,6 +205,7 @@ fn failure(failed: &Failed, workload: &Workload, label: &str) -> Failure {
         | FailedKind::Limit
         | FailedKind::Prepare
         | FailedKind::Protocol
+        | FailedKind::NothingSucceeded
         | FailedKind::Internal => Kind::StageFailed,
     };
     let phase = failed.phase.map(|phase| format!(" ({})", phase_name(phase))).unwrap_or_default();
