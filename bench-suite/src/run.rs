@@ -81,9 +81,13 @@ impl Session<'_> {
             return Err(Failure::new(FailedKind::ServerLost, detail).with_partial(measurement));
         }
         let measurement = something(measurement)?;
-        if measurement.ended_by != EndedBy::Interrupted
-            && let Err(failure) = self.verify(Phase::VerifyAfter, &mut control)
-        {
+        if measurement.ended_by == EndedBy::Interrupted {
+            let detail = "the data was not checked after the timed part, which was interrupted";
+            self.output.caveat(CaveatKind::NotChecked, detail);
+        } else if let Err(mut failure) = self.verify(Phase::VerifyAfter, &mut control) {
+            if failure.kind == FailedKind::Interrupted {
+                failure.detail = "interrupted while the data was checked after the timed part".into();
+            }
             return Err(failure.with_partial(measurement));
         }
         match wrong {
