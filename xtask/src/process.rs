@@ -36,8 +36,6 @@ pub enum OnOurDeath {
 /// A running child that does not outlive this value.
 pub struct Guarded {
     child: Child,
-    /// What a person calls it.
-    pub name: String,
     ended: Option<ExitStatus>,
 }
 
@@ -67,7 +65,7 @@ pub fn spawn_with(name: &str, command: Command, on_death: OnOurDeath, stdio: [St
     }
     guarded.stdin(stdin).stdout(stdout).stderr(stderr).process_group(0);
     let child = guarded.spawn().with_context(|| format!("cannot start {name}"))?;
-    Ok(Guarded { child, name: name.into(), ended: None })
+    Ok(Guarded { child, ended: None })
 }
 
 /// `xtask guard PARENT SIGNAL -- PROGRAM …`: asks for the signal, then becomes the program. Returns only on failure.

@@ -100,3 +100,17 @@ pub fn report(result: Result<()>) -> ExitCode {
         None => ExitCode::from(1),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_help_names_every_exit_code() {
+        for kind in Kind::ALL {
+            let code = kind.exit_code();
+            let words = AFTER_HELP.split(|c: char| !c.is_ascii_alphanumeric());
+            assert!(words.into_iter().any(|word| word == code.to_string()), "{kind:?} ({code}) is not in --help");
+        }
+    }
+}

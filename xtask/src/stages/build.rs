@@ -32,12 +32,29 @@ const ALWAYS: [(&str, &str); 2] = [
 ];
 
 /// What a person chooses for a build without changing its result.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Options {
-    /// Compiler launcher: `none`, or a program such as ccache, sccache, distcc, icecc; left out: a cache if there is one.
-    pub launcher: Option<String>,
-    /// Parallel jobs; left out: ninja decides.
-    pub jobs: Option<u32>,
+    /// The program that stands before the compiler.
+    launcher: Option<PathBuf>,
+    /// Parallel jobs; `None`: ninja decides.
+    jobs: Option<u32>,
+}
+
+impl Options {
+    /// Checks the choices at once, before anything is waited for or built.
+    ///
+    /// `launcher`: `none`, or a program such as ccache, sccache, distcc, icecc; left out: a cache if there is one.
+    pub fn new(launcher: Option<&str>, jobs: Option<u32>) -> Result<Self> {
+        let launcher = match launcher {
+            Some("none") => None,
+            Some(name) => Some(find_program(name).ok_or_else(|| {
+                let what = format!("the compiler launcher `{name}` is not in $PATH");
+                Failure::new(Kind::Usage, what).next("install it, or use --launcher none")
+            })?),
+            None => ["ccache", "sccache"].into_iter().find_map(find_program),
+        };
+        Ok(Options { launcher, jobs })
+    }
 }
 
 /// What is built.
@@ -131,7 +148,7 @@ impl Builder<'_> {
         if self.configured().exists() {
             return Ok(());
         }
-        let launcher = launcher(self.options.launcher.as_deref())?;
+        let launcher = self.options.launcher.as_deref();
         let cached =
             launcher.as_ref().map_or("no compiler cache".into(), |l| format!("through {}", l.display()));
         ui::step("configure", &format!("{} {}, {cached}", self.plan.product.name, self.plan.release.version));
@@ -141,9 +158,9 @@ impl Builder<'_> {
         let toolchain = self.plan.toolchain.cmake_file();
         let mut settings: Vec<String> =
             self.settings.iter().map(|(name, value)| format!("-D{name}={value}")).collect();
-        for language in launcher.iter().flat_map(|_| ["C", "CXX"]) {
-            let program = launcher.as_deref().unwrap_or(Path::new("")).display();
-            settings.push(format!("-DCMAKE_{language}_COMPILER_LAUNCHER={program}"));
+        if let Some(program) = launcher {
+            let setting = |language| format!("-DCMAKE_{language}_COMPILER_LAUNCHER={}", program.display());
+            settings.extend(["C", "CXX"].map(setting));
         }
         let command = cmd!(
             shell,
@@ -246,18 +263,6 @@ fn executables(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| path.is_file()).collect())
 }
 
-/// The program that stands before the compiler.
-fn launcher(asked: Option<&str>) -> Result<Option<PathBuf>> {
-    match asked {
-        Some("none") => Ok(None),
-        Some(name) => find_program(name).map(Some).ok_or_else(|| {
-            let what = format!("the compiler launcher `{name}` is not in $PATH");
-            Failure::new(Kind::Usage, what).next("install it, or use --launcher none").into()
-        }),
-        None => Ok(["ccache", "sccache"].into_iter().find_map(find_program)),
-    }
-}
-
 /// `[done/total]` at the beginning of a line of ninja's.
 fn steps(line: &str) -> Option<(u64, u64)> {
     let (done, total) = line.strip_prefix('[')?.split_once(']')?.0.split_once('/')?;
@@ -277,8 +282,8 @@ mod tests {
 
     #[test]
     fn a_launcher_that_is_not_there_is_a_usage_error() {
-        let error = launcher(Some("no-such-cache")).unwrap_err();
+        let error = Options::new(Some("no-such-cache"), None).unwrap_err();
         assert_eq!(crate::failure::kind_of(&error), Some(Kind::Usage));
-        assert_eq!(launcher(Some("none")).unwrap(), None);
+        assert_eq!(Options::new(Some("none"), None).unwrap().launcher, None);
     }
 }

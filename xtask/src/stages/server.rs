@@ -59,11 +59,6 @@ pub struct Server {
 }
 
 impl Server {
-    /// Its log.
-    pub fn log(&self) -> &Path {
-        &self.log
-    }
-
     /// Its process id on this host.
     pub fn pid(&self) -> u32 {
         self.process.id()

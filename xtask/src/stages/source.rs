@@ -35,7 +35,6 @@ pub struct SourceTree {
     folder: PathBuf,
     key: String,
     patches: Vec<String>,
-    reused: bool,
 }
 
 impl SourceTree {
@@ -54,10 +53,6 @@ impl SourceTree {
         &self.patches
     }
 
-    /// Whether it was found rather than unpacked.
-    pub fn reused(&self) -> bool {
-        self.reused
-    }
 }
 
 /// What a tree depends on.
@@ -88,7 +83,7 @@ pub fn unpack(home: &Home, product: &Product, release: &Release, archive: &Archi
         let files = unpack_into(archive.path(), &work.join(TREE))?;
         Ok(Unpacked { files })
     })?;
-    Ok(SourceTree { folder: done.folder.join(TREE), key: done.key, patches: Vec::new(), reused: done.reused })
+    Ok(SourceTree { folder: done.folder.join(TREE), key: done.key, patches: Vec::new() })
 }
 
 /// A series that would be left out in silence makes a wrong record: better none.

@@ -60,6 +60,7 @@ impl Suite {
     }
 
     /// The names of all suites.
+    #[cfg(test)]
     pub fn names() -> Result<Vec<String>> {
         super::names(&repository().join("bench-suite/suites"))
     }

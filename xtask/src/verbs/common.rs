@@ -27,7 +27,7 @@ pub struct What {
     #[arg(long)]
     pub launcher: Option<String>,
     /// Parallel compile jobs; left out: ninja decides.
-    #[arg(long, short)]
+    #[arg(long, short, value_parser = clap::value_parser!(u32).range(1..))]
     pub jobs: Option<u32>,
 }
 
@@ -37,7 +37,7 @@ impl What {
         let target = Target::load(&self.target)?;
         let product = Product::load(&self.product)?;
         let release = product.release(self.release.as_deref())?.clone();
-        let options = Options { launcher: self.launcher.clone(), jobs: self.jobs };
+        let options = Options::new(self.launcher.as_deref(), self.jobs)?;
         Ok(Pipeline { home: Home::open()?, target, product, release, offline: self.offline, options })
     }
 }
