@@ -15,11 +15,17 @@ fn captive_portal() -> u16 {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let port = listener.local_addr().expect("its address").port();
     std::thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            let mut stream = stream;
-            let _ = stream.read(&mut [0; 4096]);
-            let _ =
-                stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\nConnection: close\r\n\r\nlogin!");
+        for mut stream in listener.incoming().flatten() {
+            let mut request = [0; 4096];
+            // A tunnel is granted; whatever is asked through it gets the portal's page.
+            while let Ok(length @ 1..) = stream.read(&mut request) {
+                let page: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\nConnection: close\r\n\r\nlogin!";
+                let tunnel = request[..length].starts_with(b"CONNECT ");
+                let answer = if tunnel { b"HTTP/1.1 200 Connection established\r\n\r\n" } else { page };
+                if stream.write_all(answer).is_err() || !tunnel {
+                    break;
+                }
+            }
         }
     });
     port

@@ -110,7 +110,10 @@ mod tests {
         for kind in Kind::ALL {
             let code = kind.exit_code();
             let words = AFTER_HELP.split(|c: char| !c.is_ascii_alphanumeric());
-            assert!(words.into_iter().any(|word| word == code.to_string()), "{kind:?} ({code}) is not in --help");
+            assert!(
+                words.into_iter().any(|word| word == code.to_string()),
+                "{kind:?} ({code}) is not in --help"
+            );
         }
     }
 }

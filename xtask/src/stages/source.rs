@@ -52,7 +52,6 @@ impl SourceTree {
     pub fn patches(&self) -> &[String] {
         &self.patches
     }
-
 }
 
 /// What a tree depends on.
