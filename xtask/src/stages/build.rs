@@ -34,7 +34,8 @@ const ALWAYS: [(&str, &str); 2] = [
 /// What a person chooses for a build without changing its result.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Compiler launcher: `none`, or a program such as ccache, sccache, distcc, icecc; left out: a cache if there is one.
+    /// Compiler launcher: `none`, or a program such as ccache, sccache, distcc, icecc; left out: a cache if there
+    /// is one.
     pub launcher: Option<String>,
     /// Parallel jobs; left out: ninja decides.
     pub jobs: Option<u32>,
