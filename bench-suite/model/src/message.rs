@@ -188,7 +188,8 @@ pub struct Latency {
     pub latency_us_p99_9: f64,
     /// Slowest.
     pub latency_us_max: f64,
-    /// The whole histogram of nanoseconds, HDR V2 format compressed with deflate, in base64: it can be merged with others.
+    /// The whole histogram of nanoseconds, HDR V2 format compressed with deflate, in base64: it can be merged with
+    /// others.
     pub histogram_ns_hdr_base64: String,
 }
 
@@ -243,7 +244,8 @@ pub struct Measurement {
     pub operations: u64,
     /// `operations / elapsed_s`; `None` where nothing succeeded.
     pub throughput_per_s: Option<f64>,
-    /// Latency; in a closed loop an operation is due when the one before it has completed. `None` where nothing succeeded.
+    /// Latency; in a closed loop an operation is due when the one before it has completed. `None` where nothing
+    /// succeeded.
     pub latency: Option<Latency>,
     /// CPU time of the client process.
     pub client_cpu: CpuTime,

@@ -32,7 +32,8 @@ pub enum Backend {
         endpoint: Endpoint,
         /// Who logs in.
         account: Account,
-        /// The server's process as the bench binary sees it, to read its CPU time; `None` when it is on another machine.
+        /// The server's process as the bench binary sees it, to read its CPU time; `None` when it is on another
+        /// machine.
         server_pid: Option<u32>,
     },
 }

@@ -1,4 +1,5 @@
-//! The check as a whole: bundles of tiny files, listings as objdump prints them, and the real tools where there are any.
+//! The check as a whole: bundles of tiny files, listings as objdump prints them, and the real tools where there are
+//! any.
 
 mod real;
 

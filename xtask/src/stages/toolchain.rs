@@ -152,14 +152,16 @@ pub fn make(home: &Home, target: &Target) -> Result<Toolchain> {
         Ok(Receipt { probed })
     })?;
     if done.reused {
-        // A tool that worked last week may be broken today: one probe is run again, which takes a twentieth of a second.
+        // A tool that worked last week may be broken today: one probe is run again, which takes a twentieth
+        // of a second.
         probe::one(target, &sysroot, &emulator, &done.folder)?;
     }
     let (folder, key, probed) = (done.folder, done.key, done.receipt.probed);
     Ok(Toolchain { target: target.clone(), sysroot, emulator, rust, folder, key, compiler, probed })
 }
 
-/// Tries an emulator on the floating-point probe of a toolchain made earlier, at the baseline CPU; `None`: none was made.
+/// Tries an emulator on the floating-point probe of a toolchain made earlier, at the baseline CPU; `None`: none was
+/// made.
 pub fn try_emulator(
     home: &Home,
     target: &Target,

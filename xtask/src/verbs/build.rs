@@ -27,7 +27,9 @@ pub fn run(args: Args) -> Result<()> {
     let toolchain = pipeline.toolchain(&[args.from])?;
     let bundle = pipeline.bundle(&toolchain, args.from)?;
     if args.json {
-        let value = serde_json::json!({ "bundle": bundle.file(), "key": bundle.key(), "manifest": bundle.manifest() });
+        let value = serde_json::json!({
+            "bundle": bundle.file(), "key": bundle.key(), "manifest": bundle.manifest(),
+        });
         println!("{}", serde_json::to_string_pretty(&value)?);
     }
     Ok(())

@@ -26,8 +26,9 @@ pub fn run(args: Args) -> Result<()> {
     let made = toolchain::make(&home, &target)?;
     if args.json {
         let value = serde_json::json!({
-            "key": made.key(), "compiler": made.compiler(), "cmake_file": made.cmake_file(), "probed": made.probed(),
-            "emulator": made.emulator(), "rust": made.rust(), "sysroot": made.sysroot().root(),
+            "key": made.key(), "compiler": made.compiler(), "cmake_file": made.cmake_file(),
+            "probed": made.probed(), "emulator": made.emulator(), "rust": made.rust(),
+            "sysroot": made.sysroot().root(),
         });
         println!("{}", serde_json::to_string_pretty(&value)?);
         return Ok(());
