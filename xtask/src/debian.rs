@@ -97,6 +97,7 @@ pub struct AptRoot {
 impl AptRoot {
     /// Makes the root for an architecture and suites, and brings its lists up to date.
     pub fn open(home: &Home, architecture: &str, suites: &[String]) -> Result<Self> {
+        home.may_download(&format!("packages of {architecture} from {}", suites.join(", ")))?;
         let mirrors = mirrors()?;
         if mirrors.is_empty() {
             return Err(Failure::new(Kind::StageFailed, "apt is configured with no Debian mirror")

@@ -10,6 +10,7 @@ use crate::failure::{Failure, Kind};
 #[derive(Clone, Debug)]
 pub struct Home {
     root: PathBuf,
+    offline: bool,
 }
 
 impl Home {
@@ -30,13 +31,29 @@ impl Home {
         };
         let root = std::path::absolute(root)?;
         std::fs::create_dir_all(&root).with_context(|| format!("cannot make {}", root.display()))?;
-        Ok(Home { root })
+        Ok(Home { root, offline: false })
+    }
+
+    /// The same home, into which nothing may be downloaded.
+    pub fn offline(mut self, offline: bool) -> Self {
+        self.offline = offline;
+        self
+    }
+
+    /// Fails where something would have to be downloaded and must not be.
+    pub fn may_download(&self, what: &str) -> Result<()> {
+        if !self.offline {
+            return Ok(());
+        }
+        Err(Failure::new(Kind::StageFailed, format!("--offline, but {what} must be downloaded"))
+            .next("run the same command once without --offline")
+            .into())
     }
 
     /// A home at a given folder.
     #[cfg(test)]
     pub fn at(root: PathBuf) -> Self {
-        Home { root }
+        Home { root, offline: false }
     }
 
     /// The folder itself.

@@ -2,7 +2,7 @@
 
 pub mod qemu_user;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -71,15 +71,6 @@ fn field(text: &str, names: &[&str]) -> Option<String> {
 
 fn kib(text: &str) -> Option<u64> {
     Some(text.strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
-}
-
-/// A short private folder: the path of a UNIX socket may have at most 107 bytes.
-pub fn socket_folder() -> Result<tempfile::TempDir> {
-    let private = |folder: &Path| tempfile::Builder::new().prefix("portbench-").tempdir_in(folder);
-    let wanted = std::env::temp_dir();
-    // A long $TMPDIR would leave no room for the socket's name.
-    let folder = if wanted.as_os_str().len() < 60 { wanted } else { PathBuf::from("/tmp") };
-    Ok(private(&folder)?)
 }
 
 #[cfg(test)]

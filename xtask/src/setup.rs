@@ -57,6 +57,7 @@ pub fn ensure(home: &Home, target: &Target, product: Option<&Product>) -> Result
     if absent.is_empty() {
         return Ok(());
     }
+    home.may_download(&format!("packages of this host ({})", absent.join(" ")))?;
     let prefix: &[&str] = match privilege() {
         Privilege::Root => &[],
         Privilege::Sudo => &["sudo", "-n"],

@@ -116,7 +116,9 @@ impl Stage<'_> {
 
     /// Forgets the result for `inputs`, so that the next `get` makes it anew.
     pub fn forget(&self, inputs: &impl Serialize) -> Result<()> {
-        remove(&self.folder(inputs)?)
+        let folder = self.folder(inputs)?;
+        let _lock = lock(&folder.with_added_extension("lock"), &self.label)?;
+        remove(&folder)
     }
 }
 

@@ -23,7 +23,7 @@ use clap::{Parser, Subcommand};
 use crate::failure::{Kind, kind_of};
 use crate::interrupt;
 
-/// Builds, patches, deploys and benches MySQL, MariaDB and NDB Cluster for POWER8, x86 and new architectures.
+/// Builds, deploys and benches database servers for POWER8: what a porter and a performance engineer need.
 ///
 /// Heavy results live in one cache for all checkouts: $PORTBENCH_HOME, else ~/.cache/portbench.
 #[derive(Parser)]
@@ -42,7 +42,7 @@ Examples:
 Exit codes:
   0 ok   1 bug   2 usage   3 a stage failed (31 disk full, 32 emulator broken, 33 port in use, 34 server died at start,
   35 server lost in mid-run, 36 server not ready in time)   4 a verification failed (41 corrupt download, 42 incomplete
-  sysroot, 43 wrong data, 44 bad record)   5 a regression was found   130 interrupted";
+  sysroot, 43 wrong data, 44 bad record)   130 interrupted";
 
 #[derive(Subcommand)]
 enum Verb {

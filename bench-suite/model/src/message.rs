@@ -78,7 +78,7 @@ pub struct Facts {
     pub pointer_bits: u32,
     /// Page size that the program sees.
     pub page_bytes: u64,
-    /// CPU as `/proc/cpuinfo` names it; `None` where it does not.
+    /// CPU as `/proc/cpuinfo` names it; `None` where it does not. Under qemu-user this is the host's.
     pub cpu_model: Option<String>,
     /// CPUs the program may use.
     pub cpus: u32,

@@ -167,7 +167,7 @@ pub struct EmulatorFacts {
 pub struct ServerFacts {
     /// `@@version`.
     pub version: String,
-    /// Seconds from start to the first answered query.
+    /// Seconds from its start until its log said that it is ready.
     pub ready_s: f64,
     /// Settings read back, by name, as the server prints them.
     pub settings: BTreeMap<String, String>,

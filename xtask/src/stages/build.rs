@@ -32,7 +32,7 @@ const ALWAYS: [(&str, &str); 2] = [
 ];
 
 /// What a person chooses for a build without changing its result.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Options {
     /// The program that stands before the compiler.
     launcher: Option<PathBuf>,

@@ -61,8 +61,10 @@ pub fn make(home: &Home, bundle: &Bundle) -> Result<Deployment> {
         tar::Archive::new(zstd::Decoder::new(file)?)
             .unpack(work)
             .with_context(|| format!("cannot unpack {} into {}", bundle.file().display(), work.display()))?;
-        verify(work, bundle)
+        Ok(())
     })?;
+    // Each time, though it was there before: what is benched must be what was built.
+    verify(&done.folder, bundle)?;
     Ok(Deployment { folder: done.folder, manifest: bundle.manifest().clone() })
 }
 
@@ -70,10 +72,9 @@ fn verify(folder: &Path, bundle: &Bundle) -> Result<()> {
     for (path, expected) in &bundle.manifest().files {
         let found = fs::read(folder.join(path)).map(|bytes| hex(&Sha256::digest(&bytes)));
         if found.as_ref().ok() != Some(expected) {
-            let what = format!("{path} in {} is not what its manifest says", bundle.file().display());
-            let parent = bundle.file().parent().unwrap_or(folder).display();
+            let what = format!("{path} in {} is not what the bundle's manifest says", folder.display());
             return Err(Failure::new(Kind::VerificationFailed, what)
-                .next(format!("rm -r {parent}, then run the same command again"))
+                .next(format!("rm -r {}, then run the same command again", folder.display()))
                 .into());
         }
     }

@@ -1,4 +1,6 @@
-//! The record's file: appended line by line, each on disk before the next thing happens.
+//! The record's file: appended line by line, each handed to the kernel before the next thing happens.
+//!
+//! So whatever ends portbench, what was said is kept; only a power cut may take lines that are not on disk yet.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;

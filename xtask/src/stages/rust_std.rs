@@ -126,7 +126,7 @@ impl Rustc {
 }
 
 fn add_by_rustup(home: &Home, triple: &str) -> Result<bool> {
-    if find_program("rustup").is_none() {
+    if find_program("rustup").is_none() || home.may_download("a target of rustup").is_err() {
         return Ok(false);
     }
     ui::step("rust-std", &format!("asking rustup for {triple}"));

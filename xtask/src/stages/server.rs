@@ -1,5 +1,6 @@
 //! A server of a deployment: its data folder made, started, ready, read back, and stopped whatever happens.
 
+mod place;
 mod watch;
 
 use std::collections::BTreeMap;
@@ -16,7 +17,7 @@ use model::request::{Account, Endpoint};
 
 use crate::failure::{Failure, Kind};
 use crate::home::Home;
-use crate::machines::{Machine, limit, socket_folder};
+use crate::machines::{Machine, limit};
 use crate::process::{self, Guarded, OnOurDeath};
 use crate::stage::hex;
 use crate::stages::deployment::Deployment;
@@ -54,8 +55,7 @@ pub struct Server {
     facts: ServerFacts,
     shutdown: Duration,
     // Last, so that the folders outlive the process.
-    _sockets: tempfile::TempDir,
-    _data: tempfile::TempDir,
+    _place: place::Place,
 }
 
 impl Server {
@@ -105,9 +105,8 @@ impl Server {
 pub fn start(home: &Home, plan: &Plan, log_name: &str) -> Result<Server> {
     let log = home.log(&format!("server-{log_name}"))?;
     fs::write(&log, "")?;
-    let data = tempfile::Builder::new().prefix("data-").tempdir_in(home.folder("run")?)?;
-    let sockets = socket_folder()?;
-    let starter = Starter { plan, data: data.path(), socket: sockets.path().join("s"), log: &log };
+    let place = place::Place::make(&home.folder("run")?)?;
+    let starter = Starter { plan, data: place.data(), socket: place.socket(), log: &log };
     ui::step("server", &format!("making a data folder for {}", plan.deployment.manifest().facts.product));
     starter.bootstrap()?;
     let account = Account { user: "portbench".into(), password: random_hex()? };
@@ -117,7 +116,7 @@ pub fn start(home: &Home, plan: &Plan, log_name: &str) -> Result<Server> {
     let facts = starter.read_back(&account, ready)?;
     let shutdown = limit(plan.machine, SHUTDOWN);
     let socket = starter.socket.clone();
-    Ok(Server { process, log, socket, port, account, facts, shutdown, _sockets: sockets, _data: data })
+    Ok(Server { process, log, socket, port, account, facts, shutdown, _place: place })
 }
 
 struct Starter<'a> {

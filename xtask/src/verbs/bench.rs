@@ -224,10 +224,16 @@ impl Bench<'_> {
             Some((machine, deployment)) => Some(self.server(machine, deployment, record)?),
             None => None,
         };
+        let caveats = on.map(|(machine, _)| machine.caveats()).unwrap_or_default();
+        for caveat in caveats.into_iter().filter(|_| server.is_some() || matches!(place, Place::Target(..))) {
+            record.append(&Line::Caveat(caveat))?;
+        }
         if matches!(place, Place::Host(_)) && on.is_some() {
             let detail = "the load generator ran on the host, natively, not on the target".into();
             record.append(&Line::Caveat(Caveat { kind: CaveatKind::ClientOnHost, detail }))?;
         }
+        // Loading and checking the data is the server's work as well: its machine sets the pace.
+        let slowdown = on.map_or(1.0, |(machine, _)| machine.slowdown());
         let log = self.pipeline.home.log(&format!("client-{}", file_stem(record)))?;
         for (index, planned) in self.plan.iter().enumerate() {
             interrupt::check()?;
@@ -237,14 +243,7 @@ impl Bench<'_> {
                 server_pid: Some(server.pid()),
             });
             let client = self.args.client.name();
-            let workload = Workload {
-                index: index as u32,
-                planned,
-                backend,
-                client,
-                slowdown: place.slowdown(),
-                log: &log,
-            };
+            let workload = Workload { index: index as u32, planned, backend, client, slowdown, log: &log };
             run::run(&workload, place.command(), server.as_mut(), record)?;
             interrupt::check()?;
         }
@@ -261,11 +260,15 @@ impl Bench<'_> {
         };
         let server = server::start(&self.pipeline.home, &plan, &file_stem(record))?;
         record.append(&Line::Server(server.facts().clone()))?;
-        let mut caveats = machine.caveats();
-        for warning in &server.facts().warnings {
-            caveats.push(Caveat { kind: CaveatKind::ServerWarning, detail: warning.clone() });
+        let facts = server.facts();
+        for warning in &facts.warnings {
+            let detail = warning.clone();
+            record.append(&Line::Caveat(Caveat { kind: CaveatKind::ServerWarning, detail }))?;
         }
-        caveats.into_iter().try_for_each(|caveat| record.append(&Line::Caveat(caveat)))?;
+        if facts.version.contains("debug") {
+            let detail = format!("the server says that it is {}", facts.version);
+            record.append(&Line::Caveat(Caveat { kind: CaveatKind::DebugBuild, detail }))?;
+        }
         Ok(server)
     }
 }
@@ -281,13 +284,6 @@ impl Place<'_> {
         match self {
             Place::Target(machine, deployment) => machine.command(deployment, &deployment.bench()),
             Place::Host(binary) => Command::new(binary.path()),
-        }
-    }
-
-    fn slowdown(&self) -> f64 {
-        match self {
-            Place::Target(machine, _) => machine.slowdown(),
-            Place::Host(_) => 1.0,
         }
     }
 }

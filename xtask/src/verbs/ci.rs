@@ -75,7 +75,10 @@ fn steps(job: Job) -> Result<Vec<Command>> {
             clippy.args(["--", "-D", "warnings"]);
             vec![cargo("fmt --all --check"), clippy]
         }
-        Job::Unit => vec![cargo("test --locked --workspace --exclude portbench-tests")],
+        Job::Unit => {
+            prepare()?;
+            vec![cargo("test --locked --workspace --exclude portbench-tests")]
+        }
         Job::EndToEnd => {
             prepare()?;
             vec![cargo("test --locked --package portbench-tests -- --test-threads 1")]

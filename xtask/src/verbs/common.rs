@@ -8,9 +8,9 @@ use crate::stages::build::Options;
 use crate::tables::product::Product;
 use crate::tables::target::Target;
 
-/// What is built, and how.
+/// What is worked on.
 #[derive(clap::Args)]
-pub struct What {
+pub struct Which {
     /// The target; see `cargo xtask targets`.
     #[arg(long, short, default_value = "ppc64le")]
     pub target: String,
@@ -23,6 +23,13 @@ pub struct What {
     /// Download nothing: what is not in the cache is an error.
     #[arg(long)]
     pub offline: bool,
+}
+
+/// What is built, and how.
+#[derive(clap::Args)]
+pub struct What {
+    #[command(flatten)]
+    which: Which,
     /// Compiler launcher: ccache, sccache, distcc, … or `none`; left out: ccache or sccache, if there is one.
     #[arg(long)]
     pub launcher: Option<String>,
@@ -31,13 +38,20 @@ pub struct What {
     pub jobs: Option<u32>,
 }
 
-impl What {
+impl Which {
     /// Reads the tables that the flags name.
-    pub fn pipeline(&self) -> Result<Pipeline> {
+    pub fn pipeline(&self, options: Options) -> Result<Pipeline> {
         let target = Target::load(&self.target)?;
         let product = Product::load(&self.product)?;
         let release = product.release(self.release.as_deref())?.clone();
-        let options = Options::new(self.launcher.as_deref(), self.jobs)?;
-        Ok(Pipeline { home: Home::open()?, target, product, release, offline: self.offline, options })
+        let home = Home::open()?.offline(self.offline);
+        Ok(Pipeline { home, target, product, release, offline: self.offline, options })
+    }
+}
+
+impl What {
+    /// Reads the tables that the flags name.
+    pub fn pipeline(&self) -> Result<Pipeline> {
+        self.which.pipeline(Options::new(self.launcher.as_deref(), self.jobs)?)
     }
 }

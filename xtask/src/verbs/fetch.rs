@@ -2,7 +2,8 @@
 
 use anyhow::Result;
 
-use super::common::What;
+use super::common::Which;
+use crate::stages::build::Options;
 use crate::stages::fetch;
 use crate::ui;
 
@@ -13,7 +14,7 @@ use crate::ui;
 )]
 pub struct Args {
     #[command(flatten)]
-    what: What,
+    which: Which,
     /// Hash the cached file again.
     #[arg(long)]
     verify: bool,
@@ -21,7 +22,7 @@ pub struct Args {
 
 /// Fetches it and says where it is.
 pub fn run(args: Args) -> Result<()> {
-    let archive = args.what.pipeline()?.archive()?;
+    let archive = args.which.pipeline(Options::default())?.archive()?;
     if args.verify {
         fetch::verify(&archive)?;
     }

@@ -16,7 +16,7 @@ pub struct Args {
     /// The target; see `cargo xtask targets`.
     #[arg(long, short, default_value = "ppc64le")]
     target: String,
-    /// Make it anew from today's packages; what was built with the old one is not reused.
+    /// Make it anew from today's packages; what was built with other versions is not reused.
     #[arg(long)]
     renew: bool,
     /// Print folder and packages as JSON.
