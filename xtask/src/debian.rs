@@ -162,7 +162,7 @@ impl AptRoot {
         let folder = tempfile::tempdir_in(&self.folder)?;
         let mut command = self.apt_get(&["download", &wanted]);
         command.current_dir(folder.path());
-        self.find(self.logged("see the log").run(command), &[wanted.clone()])?;
+        self.find(self.logged("see the log").run(command), std::slice::from_ref(&wanted))?;
         let files = debs(folder.path())?;
         let file = files.first().with_context(|| format!("apt downloaded no file for {wanted}"))?;
         let name = file.file_name().context("a file without a name")?;

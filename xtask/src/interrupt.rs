@@ -1,7 +1,7 @@
 //! Ctrl-C and SIGTERM: the first asks everything to end in order, the second ends at once.
 //!
-//! Children that take long live in process groups of their own, so the terminal's Ctrl-C reaches only this process, which then
-//! decides.
+//! Children that take long live in process groups of their own: the terminal's Ctrl-C reaches only this process, which
+//! then decides.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 

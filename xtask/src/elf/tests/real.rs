@@ -1,4 +1,4 @@
-//! With the cross compilers and the objdump of this machine, for every target that has them; a target whose compiler is missing fails.
+//! With the cross compilers and the objdump of this machine, for every target; one whose compiler is missing fails.
 
 use std::process::Command;
 
