@@ -85,6 +85,16 @@ fn without_rights_setup_prints_what_to_run() {
 }
 
 #[test]
+fn on_another_distribution_what_is_needed_is_named_and_nothing_guessed() {
+    let script = "echo 'ID=fedora' > \"$2\"; echo 'PRETTY_NAME=\"Fedora Linux 43\"' >> \"$2\"; \
+                  mount --bind \"$2\" /etc/os-release; PATH=/nonexistent exec \"$1\" setup";
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    let ended = in_namespace(script, &[xtask(), file.path()]).expect_code(3);
+    let ended = ended.expect_said(&["Fedora Linux 43", "powerpc64le-linux-gnu-gcc", "ninja", "Debian's"]);
+    assert!(!ended.stderr.contains("apt-get"), "{}", ended.stderr);
+}
+
+#[test]
 fn setup_print_shows_commands_and_installs_nothing() {
     let script = "mount --bind /dev/null /var/lib/dpkg/status; exec \"$1\" setup --print";
     let ended = in_namespace(script, &[xtask()]).expect_code(0);

@@ -5,10 +5,10 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
+use xshell::{Cmd, Shell, cmd};
 
 use crate::failure::{Failure, Kind};
 use crate::home::Home;
@@ -39,9 +39,9 @@ pub fn host_name() -> String {
 /// Base addresses of the Debian mirrors that the machine's apt is configured for, each ending in `/`.
 pub fn mirrors() -> Result<Vec<String>> {
     // Asked of apt rather than read from its files, which have two formats and many places.
-    let mut command = Command::new("apt-get");
-    command.args(["update", "--print-uris"]);
-    let text = process::output(command).context("cannot ask apt for its mirrors")?;
+    let sh = Shell::new()?;
+    let text =
+        process::output(cmd!(sh, "apt-get update --print-uris")).context("cannot ask apt for its mirrors")?;
     Ok(mirrors_of(&text))
 }
 
@@ -63,9 +63,8 @@ fn mirrors_of(text: &str) -> Vec<String> {
 
 /// Debian's name for the host's architecture, e.g. `amd64`.
 pub fn host_architecture() -> Result<String> {
-    let mut command = Command::new("dpkg");
-    command.arg("--print-architecture");
-    Ok(process::output(command)?.trim().to_string())
+    let sh = Shell::new()?;
+    Ok(process::output(cmd!(sh, "dpkg --print-architecture"))?.trim().to_string())
 }
 
 /// A package file that apt downloaded.
@@ -118,7 +117,8 @@ impl AptRoot {
         let log = home.log(&format!("apt-{architecture}"))?;
         let mut root = AptRoot { folder, config, log, suites: suites.to_vec(), fresh: true, _lock: lock };
         // A mirror may be half-way through its own update. What we need may be in the lists that did arrive.
-        if root.logged(NETWORK).run(root.apt_get(&["update"])).is_err() {
+        let sh = Shell::new()?;
+        if root.logged(NETWORK).run(root.ours(cmd!(sh, "apt-get update"))).is_err() {
             interrupt::check()?;
             root.fresh = false;
         }
@@ -129,28 +129,24 @@ impl AptRoot {
         Logged { name: "apt-get", log: &self.log, next }
     }
 
-    fn apt_get(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new("apt-get");
-        command.env("APT_CONFIG", &self.config).env("LC_ALL", "C").args(arguments);
-        command
+    /// A command that works on our root, not on the host's.
+    fn ours<'a>(&self, command: Cmd<'a>) -> Cmd<'a> {
+        command.env("APT_CONFIG", &self.config).env("LC_ALL", "C")
     }
 
     /// Downloads packages and all that they depend on; the files' paths.
     pub fn download_closure(&self, packages: &[String]) -> Result<Vec<PathBuf>> {
+        let sh = Shell::new()?;
+        let only = ["--yes", "--no-install-recommends"];
+        let download = cmd!(sh, "apt-get install {only...} --download-only {packages...}");
+        self.find(self.logged("see the log").run(self.ours(download)), packages)?;
+        // The cache holds other lists' packages as well: apt is asked for the names of these.
+        let nowhere = "Dir::Cache::archives=/nonexistent/";
+        let list = cmd!(sh, "apt-get install {only...} --print-uris -qq -o {nowhere} {packages...}");
+        let names = file_names(&process::output(self.ours(list))?);
+        anyhow::ensure!(!names.is_empty(), "apt named no files for {}", packages.join(" "));
         let archives = self.folder.join("cache/archives");
-        let before = debs(&archives)?;
-        let mut arguments = vec!["install", "--yes", "--no-install-recommends", "--download-only"];
-        arguments.extend(packages.iter().map(String::as_str));
-        self.find(self.logged("see the log").run(self.apt_get(&arguments)), packages)?;
-        // What another list of packages left in the cache does not belong to this one.
-        let mut asked = self.apt_get(&["install", "--yes", "--no-install-recommends", "--print-uris", "-qq"]);
-        asked.args(packages).args(["-o", "Dir::Cache::archives=/nonexistent/"]);
-        let listed = process::output(asked).ok().map(|text| file_names(&text));
-        let wanted = |file: &PathBuf| match (&listed, file.file_name()) {
-            (Some(names), Some(name)) if !names.is_empty() => names.contains(&*name.to_string_lossy()),
-            _ => !before.contains(file),
-        };
-        Ok(debs(&archives)?.into_iter().filter(wanted).collect())
+        Ok(names.iter().map(|name| archives.join(name)).collect())
     }
 
     /// Downloads one package alone, optionally the newest whose version begins with `version`.
@@ -160,10 +156,11 @@ impl AptRoot {
             Some(version) => format!("{package}={}", self.version_of(package, version)?),
         };
         let folder = tempfile::tempdir_in(&self.folder)?;
-        let mut command = self.apt_get(&["download", &wanted]);
-        command.current_dir(folder.path());
-        self.find(self.logged("see the log").run(command), std::slice::from_ref(&wanted))?;
-        let files = debs(folder.path())?;
+        let sh = Shell::new()?;
+        sh.change_dir(folder.path());
+        let download = self.ours(cmd!(sh, "apt-get download {wanted}"));
+        self.find(self.logged("see the log").run(download), std::slice::from_ref(&wanted))?;
+        let files = sh.read_dir(folder.path())?;
         let file = files.first().with_context(|| format!("apt downloaded no file for {wanted}"))?;
         let name = file.file_name().context("a file without a name")?;
         let kept = self.folder.join("cache").join(name);
@@ -172,9 +169,8 @@ impl AptRoot {
     }
 
     fn version_of(&self, package: &str, version: &str) -> Result<String> {
-        let mut command = Command::new("apt-cache");
-        command.env("APT_CONFIG", &self.config).args(["madison", package]);
-        let text = process::output(command)?;
+        let sh = Shell::new()?;
+        let text = process::output(self.ours(cmd!(sh, "apt-cache madison {package}")))?;
         let versions = text.lines().filter_map(|line| line.split('|').nth(1)).map(str::trim);
         let begins = |v: &&str| {
             v.strip_prefix(version).is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
@@ -241,16 +237,6 @@ fn apt_conf(folder: &Path, architecture: &str) -> String {
     )
 }
 
-fn debs(folder: &Path) -> Result<Vec<PathBuf>> {
-    let mut files: Vec<PathBuf> = fs::read_dir(folder)
-        .with_context(|| format!("cannot read {}", folder.display()))?
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| path.extension().is_some_and(|e| e == "deb"))
-        .collect();
-    files.sort();
-    Ok(files)
-}
-
 /// File names in the output of `apt-get install --print-uris`: `'URI' NAME SIZE HASH`.
 fn file_names(text: &str) -> BTreeSet<String> {
     text.lines()
@@ -262,18 +248,17 @@ fn file_names(text: &str) -> BTreeSet<String> {
 
 /// Name and version of a package file.
 pub fn package_of(deb: &Path) -> Result<Package> {
-    let mut command = Command::new("dpkg-deb");
-    command.args(["--show", "--showformat=${Package} ${Version}"]).arg(deb);
-    let text = process::output(command)?;
+    let sh = Shell::new()?;
+    let format = "--showformat=${Package} ${Version}";
+    let text = process::output(cmd!(sh, "dpkg-deb --show {format} {deb}"))?;
     let (name, version) = text.trim().split_once(' ').context("dpkg-deb named no package and version")?;
     Ok(Package { name: name.into(), version: version.into() })
 }
 
 /// Unpacks a package file into a folder; nothing of it is run.
 pub fn unpack(deb: &Path, folder: &Path) -> Result<()> {
-    let mut command = Command::new("dpkg-deb");
-    command.arg("--extract").arg(deb).arg(folder);
-    process::output(command).map(drop)
+    let sh = Shell::new()?;
+    process::output(cmd!(sh, "dpkg-deb --extract {deb} {folder}")).map(drop)
 }
 
 #[cfg(test)]

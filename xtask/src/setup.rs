@@ -1,9 +1,9 @@
 //! The host's packages: what is missing, and how it gets here.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
+use xshell::{Shell, cmd};
 
 use crate::failure::{Failure, Kind};
 use crate::home::Home;
@@ -27,12 +27,17 @@ pub fn packages(target: &Target, product: Option<&Product>) -> Vec<String> {
 
 /// Those of `packages` that are not installed.
 pub fn missing(packages: &[String]) -> Result<Vec<String>> {
+    let sh = Shell::new()?;
     let mut absent = Vec::new();
     for package in packages {
-        let mut command = Command::new("dpkg-query");
-        command.args(["--show", "--showformat=${db:Status-Status}", package]);
-        let output = command.stdin(Stdio::null()).output().context("cannot start dpkg-query")?;
-        if output.stdout != b"installed" {
+        let format = "--showformat=${db:Status-Status}";
+        // It fails for a package that it has never heard of: then it says nothing.
+        let status = cmd!(sh, "dpkg-query --show {format} {package}")
+            .quiet()
+            .ignore_status()
+            .ignore_stderr()
+            .read()?;
+        if status != "installed" {
             absent.push(package.clone());
         }
     }
@@ -64,11 +69,11 @@ pub fn ensure(home: &Home, target: &Target, product: Option<&Product>) -> Result
         Privilege::None => return Err(not_allowed(&absent).into()),
     };
     ui::step("setup", &format!("installing {}", absent.join(" ")));
-    let log = home.log("setup")?;
+    let (sh, log) = (Shell::new()?, home.log("setup")?);
     for words in commands(&absent, prefix) {
         let (program, arguments) = words.split_first().context("an empty command")?;
-        let mut command = Command::new(program);
-        command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive").env("LC_ALL", "C");
+        let command =
+            cmd!(sh, "{program} {arguments...}").env("DEBIAN_FRONTEND", "noninteractive").env("LC_ALL", "C");
         let next = "check the network and apt's sources, then run the same command again";
         if let Err(error) = (Logged { name: "apt-get", log: &log, next }).run(command) {
             return Err(missing_in_archive(&log).unwrap_or(error));
@@ -136,9 +141,8 @@ pub fn privilege() -> Privilege {
     if rustix::process::geteuid().is_root() {
         return Privilege::Root;
     }
-    let mut sudo = Command::new("sudo");
-    sudo.args(["-n", "true"]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    if sudo.status().is_ok_and(|status| status.success()) { Privilege::Sudo } else { Privilege::None }
+    let sudo = |sh: Shell| cmd!(sh, "sudo -n true").quiet().ignore_stderr().run();
+    if Shell::new().and_then(sudo).is_ok() { Privilege::Sudo } else { Privilege::None }
 }
 
 #[cfg(test)]

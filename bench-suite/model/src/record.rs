@@ -83,7 +83,7 @@ pub struct Header {
 }
 
 /// What is known of a bundle; its own `manifest.json` holds this too.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BundleFacts {

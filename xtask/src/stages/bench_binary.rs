@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use sha2::{Digest, Sha256};
 
 use crate::home::{Home, repository};
-use crate::process::Logged;
+use crate::process::{self, Logged};
 use crate::stage::hex;
 use crate::stages::toolchain::Toolchain;
 use crate::ui;
@@ -46,7 +46,7 @@ pub fn for_target(home: &Home, toolchain: &Toolchain) -> Result<BenchBinary> {
 /// Compiles it for this host.
 pub fn for_host(home: &Home) -> Result<BenchBinary> {
     let folder = home.folder("cargo")?.join("host");
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut cargo = Command::new(process::cargo());
     cargo.arg("build").env_remove("RUSTFLAGS");
     compile(home, cargo, &folder, "host")?;
     finished(folder.join("release").join(PACKAGE))

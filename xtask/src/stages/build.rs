@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
-use serde::{Deserialize, Serialize};
+use model::record::BundleFacts;
 use xshell::{Shell, cmd};
 
 use crate::failure::{Failure, Kind};
 use crate::home::Home;
 use crate::process::{self, Logged, find_program};
 use crate::stage::{Leftover, Stage};
-use crate::stages::install_tree::{InstallTree, Origin, install};
+use crate::stages::install_tree::{InstallTree, install};
 use crate::stages::source::SourceTree;
 use crate::stages::toolchain::Toolchain;
 use crate::tables::product::{Product, Release};
@@ -69,11 +69,6 @@ pub struct Plan<'a> {
     pub source: &'a SourceTree,
 }
 
-#[derive(Serialize, Deserialize)]
-struct Receipt {
-    origin: Origin,
-}
-
 /// Finds or makes the install tree.
 pub fn make(home: &Home, plan: &Plan, options: &Options) -> Result<InstallTree> {
     let settings = settings(plan);
@@ -90,13 +85,13 @@ pub fn make(home: &Home, plan: &Plan, options: &Options) -> Result<InstallTree> 
         builder.check_configured()?;
         builder.compile()?;
         builder.install(&work.join("install"))?;
-        Ok(Receipt { origin: origin(plan, &settings) })
+        Ok(facts(plan, &settings))
     })?;
     Ok(InstallTree {
         folder: done.folder.join("install"),
         key: done.key,
         library_folders: plan.toolchain.sysroot().library_folders(),
-        origin: done.receipt.origin,
+        facts: done.receipt,
     })
 }
 
@@ -112,17 +107,18 @@ fn settings(plan: &Plan) -> BTreeMap<String, String> {
     all
 }
 
-fn origin(plan: &Plan, settings: &BTreeMap<String, String>) -> Origin {
-    Origin {
+fn facts(plan: &Plan, settings: &BTreeMap<String, String>) -> BundleFacts {
+    BundleFacts {
         product: plan.product.name.clone(),
         release: plan.release.version.clone(),
-        from: "source".into(),
+        origin: "source".into(),
         source_sha256: Some(plan.release.sha256.clone()),
         patches: plan.source.patches().to_vec(),
         cpu_flags: plan.toolchain.target().cpu.flags.clone(),
         cmake: settings.clone(),
         compiler: Some(plan.toolchain.compiler().to_string()),
         packages: plan.toolchain.sysroot().packages().iter().map(ToString::to_string).collect(),
+        ..BundleFacts::default()
     }
 }
 
@@ -247,12 +243,10 @@ impl Builder<'_> {
         crate::stage::remove(to)?;
         let places = [("build", self.tree.as_path()), ("source", self.plan.source.folder())];
         install(&self.plan.product.install, &places, to)?;
-        let target = self.plan.toolchain.target();
+        let (sh, strip) = (Shell::new()?, self.plan.toolchain.target().tool("strip"));
         for program in executables(&to.join("bin"))? {
             // Symbols stay, for profiles; the debug information stays in the build folder.
-            let mut strip = Command::new(target.tool("strip"));
-            strip.arg("--strip-debug").arg(program);
-            process::output(strip)?;
+            process::output(cmd!(sh, "{strip} --strip-debug {program}"))?;
         }
         Ok(())
     }

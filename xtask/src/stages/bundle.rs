@@ -76,8 +76,8 @@ pub fn make(
     tree: &InstallTree,
     bench: &BenchBinary,
 ) -> Result<Bundle> {
-    let origin = tree.origin();
-    let label = format!("{}-{}-{}-{}", origin.product, file_name(&origin.release), target.name, origin.from);
+    let facts = tree.facts();
+    let label = format!("{}-{}-{}-{}", facts.product, file_name(&facts.release), target.name, facts.origin);
     let stage = Stage { home, name: "bundles", label: label.clone(), leftover: Leftover::Discard };
     // The target's table decides what is checked: with other rules, the check is made again.
     let inputs = (tree.key(), bench.sha256(), target, &product.server, RECIPE);
@@ -177,20 +177,7 @@ fn manifest(
     elf: model::record::ElfFacts,
     key: &str,
 ) -> Result<Manifest> {
-    let origin = tree.origin().clone();
-    let facts = BundleFacts {
-        product: origin.product,
-        release: origin.release,
-        origin: origin.from,
-        hash: key.to_string(),
-        source_sha256: origin.source_sha256,
-        patches: origin.patches,
-        cpu_flags: origin.cpu_flags,
-        cmake: origin.cmake,
-        compiler: origin.compiler,
-        packages: origin.packages,
-        elf,
-    };
+    let facts = BundleFacts { hash: key.to_string(), elf, ..tree.facts().clone() };
     let mut files = BTreeMap::new();
     for (path, relative) in files_below(root)? {
         files.insert(relative, hex(&Sha256::digest(fs::read(path)?)));

@@ -3,12 +3,13 @@
 use std::fs;
 
 use anyhow::Result;
+use model::record::BundleFacts;
 use serde::{Deserialize, Serialize};
 
 use crate::debian::{self, AptRoot, Package};
 use crate::home::Home;
 use crate::stage::{Leftover, Stage};
-use crate::stages::install_tree::{InstallTree, Origin, install};
+use crate::stages::install_tree::{InstallTree, install};
 use crate::tables::product::Product;
 use crate::tables::target::{Sysroot, Target};
 use crate::{interrupt, ui};
@@ -60,16 +61,12 @@ pub fn make(home: &Home, target: &Target, product: &Product) -> Result<InstallTr
         // Packages of another day are another build, though the folder's name is the same.
         key: crate::stage::key_of(&(done.key, &packages))?,
         library_folders: folders.to_vec(),
-        origin: Origin {
+        facts: BundleFacts {
             product: product.name.clone(),
             release,
-            from: "distro".into(),
-            source_sha256: None,
-            patches: Vec::new(),
-            cpu_flags: Vec::new(),
-            cmake: Default::default(),
-            compiler: None,
+            origin: "distro".into(),
             packages: packages.iter().map(ToString::to_string).collect(),
+            ..BundleFacts::default()
         },
     })
 }

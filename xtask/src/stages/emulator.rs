@@ -1,10 +1,10 @@
 //! The emulator of a target's programs: the host's if it is new enough, else one from Debian's backports in our cache.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::Result;
 use serde::Serialize;
+use xshell::{Shell, cmd};
 
 use crate::debian::{self, AptRoot};
 use crate::failure::{Failure, Kind};
@@ -128,9 +128,8 @@ fn fetch(home: &Home, target: &Target) -> Result<PathBuf> {
 }
 
 fn version_of(program: &Path) -> Result<String> {
-    let mut command = Command::new(program);
-    command.arg("--version");
-    let text = output(command)?;
+    let sh = Shell::new()?;
+    let text = output(cmd!(sh, "{program} --version"))?;
     parse_version(&text).ok_or_else(|| {
         let first = text.lines().next().unwrap_or("nothing");
         Failure::new(Kind::EmulatorBroken, format!("it does not tell its version but `{first}`")).into()

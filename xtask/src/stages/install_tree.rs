@@ -1,11 +1,10 @@
 //! The install tree: a product's programs and files for a target, wherever they came from.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use serde::{Deserialize, Serialize};
+use model::record::BundleFacts;
 
 use crate::failure::{Failure, Kind};
 use crate::tables::product::Install;
@@ -16,30 +15,7 @@ pub struct InstallTree {
     pub(super) folder: PathBuf,
     pub(super) key: String,
     pub(super) library_folders: Vec<PathBuf>,
-    pub(super) origin: Origin,
-}
-
-/// What is known of an install tree's making.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Origin {
-    /// The product's name.
-    pub product: String,
-    /// The release, as the product or the distribution calls it.
-    pub release: String,
-    /// `source` or `distro`.
-    pub from: String,
-    /// SHA-256 of the source archive.
-    pub source_sha256: Option<String>,
-    /// Patches in their order.
-    pub patches: Vec<String>,
-    /// CPU flags of the compiler.
-    pub cpu_flags: Vec<String>,
-    /// CMake settings.
-    pub cmake: BTreeMap<String, String>,
-    /// First line of the compiler's `--version`.
-    pub compiler: Option<String>,
-    /// Packages, each `name version`.
-    pub packages: Vec<String>,
+    pub(super) facts: BundleFacts,
 }
 
 impl InstallTree {
@@ -58,9 +34,9 @@ impl InstallTree {
         &self.library_folders
     }
 
-    /// What is known of its making.
-    pub fn origin(&self) -> &Origin {
-        &self.origin
+    /// What is known of its making; `hash` and `elf` are the bundle's to fill in.
+    pub fn facts(&self) -> &BundleFacts {
+        &self.facts
     }
 }
 

@@ -7,11 +7,12 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
+use xshell::{Shell, cmd};
 
 use crate::debian::{self, AptRoot};
 use crate::failure::{Failure, Kind};
 use crate::home::Home;
-use crate::process::{Logged, find_program, output, shown};
+use crate::process::{self, Logged, find_program, output, shown};
 use crate::stage::{Leftover, Stage};
 use crate::tables::target::Target;
 use crate::ui;
@@ -99,18 +100,14 @@ impl Rustc {
     fn find() -> Result<Self> {
         // Through cargo we get the toolchain's own program, otherwise the one in $PATH.
         let named = std::env::var_os("RUSTC").map_or_else(|| PathBuf::from("rustc"), PathBuf::from);
-        let ask = |arguments: &[&str]| {
-            let mut command = Command::new(&named);
-            command.args(arguments);
-            output(command)
-        };
-        let identity = ask(&["-vV"])?;
+        let sh = Shell::new()?;
+        let identity = output(cmd!(sh, "{named} -vV"))?;
         let field = |key: &str| {
             let line = identity.lines().find_map(|line| line.strip_prefix(key));
             line.map(|value| value.trim().to_string()).with_context(|| format!("rustc -vV says no `{key}`"))
         };
         let (version, host) = (field("release:")?, field("host:")?);
-        let sysroot = PathBuf::from(ask(&["--print", "sysroot"])?.trim());
+        let sysroot = PathBuf::from(output(cmd!(sh, "{named} --print sysroot"))?.trim());
         // `rustc` in $PATH may be rustup's proxy, which chooses by folder: take the real one.
         let real = sysroot.join("bin/rustc");
         let program = if real.is_file() { real } else { named };
@@ -131,9 +128,9 @@ fn add_by_rustup(home: &Home, triple: &str) -> Result<bool> {
     }
     ui::step("rust-std", &format!("asking rustup for {triple}"));
     let log = home.log("rustup")?;
-    let mut command = Command::new("rustup");
-    command.args(["target", "add", triple]);
-    let result = Logged { name: "rustup", log: &log, next: "see the log" }.run(command);
+    let sh = Shell::new()?;
+    let add = cmd!(sh, "rustup target add {triple}");
+    let result = Logged { name: "rustup", log: &log, next: "see the log" }.run(add);
     crate::interrupt::check()?;
     Ok(result.is_ok())
 }
@@ -157,18 +154,18 @@ fn build(home: &Home, rustc: &Rustc, triple: &str, work: &Path) -> Result<()> {
     )?;
     fs::write(scratch.path().join("src/lib.rs"), "#![no_std]\n")?;
     let log = home.log(&format!("rust-std-{triple}"))?;
-    let mut cargo = Command::new("cargo");
-    cargo.args(["build", "--release", "-Zbuild-std=std,panic_abort,panic_unwind", "--target", triple]);
-    cargo
-        .current_dir(scratch.path())
+    let (sh, cargo) = (Shell::new()?, process::cargo());
+    sh.change_dir(scratch.path());
+    let std = "-Zbuild-std=std,panic_abort,panic_unwind";
+    let build = cmd!(sh, "{cargo} build --release {std} --target {triple} --target-dir target")
         .env("RUSTC", &wrapper)
-        .env("CARGO_TARGET_DIR", scratch.path().join("target"));
-    // The only place that asks a stable compiler for an unstable feature.
-    cargo.env("RUSTC_BOOTSTRAP", "1");
-    // Bitcode beside the machine code, so that the bench binary can be optimised across crates.
-    cargo.env("CARGO_ENCODED_RUSTFLAGS", "-Cembed-bitcode=yes").env_remove("RUSTFLAGS");
-    Logged { name: "cargo", log: &log, next: &format!("see the log, or try: rustup target add {triple}") }
-        .run(cargo)?;
+        .env_remove("RUSTFLAGS")
+        // Bitcode beside the machine code, so that the bench binary can be optimised across crates.
+        .env("CARGO_ENCODED_RUSTFLAGS", "-Cembed-bitcode=yes")
+        // The only place that asks a stable compiler for an unstable feature.
+        .env("RUSTC_BOOTSTRAP", "1");
+    let next = format!("see the log, or try: rustup target add {triple}");
+    Logged { name: "cargo", log: &log, next: &next }.run(build)?;
 
     let libraries = rustlib.join(triple).join("lib");
     fs::create_dir_all(&libraries)?;

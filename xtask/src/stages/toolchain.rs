@@ -11,12 +11,13 @@ use std::process::Command;
 
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
+use xshell::{Shell, cmd};
 
 pub use probe::Probed;
 
 use crate::failure::{Failure, Kind};
 use crate::home::Home;
-use crate::process::output;
+use crate::process::{self, output};
 use crate::stage::{Leftover, Stage};
 use crate::stages::emulator::{self, Emulator};
 use crate::stages::rust_std::{self, RustStd};
@@ -89,7 +90,7 @@ impl Toolchain {
 
     /// A command of `cargo` that compiles for the target with this toolchain.
     pub fn cargo(&self) -> Command {
-        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        let mut cargo = Command::new(process::cargo());
         let triple = self.target.rust_triple.to_uppercase().replace('-', "_");
         cargo.env("RUSTC", &self.rust.rustc).env_remove("RUSTFLAGS").env_remove("RUSTC_WRAPPER");
         cargo.env(format!("CARGO_TARGET_{triple}_LINKER"), self.target.tool("gcc"));
@@ -180,9 +181,8 @@ pub fn try_emulator(
 
 fn compiler_version(target: &Target) -> Result<String> {
     let name = target.tool("gcc");
-    let mut command = Command::new(&name);
-    command.arg("--version");
-    let text = output(command).map_err(|_| {
+    let sh = Shell::new()?;
+    let text = output(cmd!(sh, "{name} --version")).map_err(|_| {
         Failure::new(Kind::MissingPackages, format!("the compiler {name} is missing or does not start"))
             .next(format!("cargo xtask setup --target {}", target.name))
     })?;

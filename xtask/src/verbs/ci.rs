@@ -4,6 +4,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use anyhow::Result;
+use xshell::{Shell, cmd};
 
 use crate::failure::{Failure, Kind};
 use crate::home::repository;
@@ -63,7 +64,7 @@ fn name(job: Job) -> String {
 
 fn steps(job: Job) -> Result<Vec<Command>> {
     let cargo = |words: &str| {
-        let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        let mut command = Command::new(process::cargo());
         command.args(words.split(' ')).current_dir(repository());
         command
     };
@@ -100,12 +101,9 @@ fn prepare() -> Result<()> {
 
 /// A component of the Rust toolchain that may not have come with cargo.
 fn component(subcommand: &str, component: &str) -> Result<()> {
-    let works = |program: &str, arguments: &[&str]| {
-        let mut command = Command::new(program);
-        command.args(arguments);
-        process::output(command).is_ok()
-    };
-    if works("cargo", &[subcommand, "--version"]) || works("rustup", &["component", "add", component]) {
+    let (sh, cargo) = (Shell::new()?, process::cargo());
+    let present = process::output(cmd!(sh, "{cargo} {subcommand} --version")).is_ok();
+    if present || process::output(cmd!(sh, "rustup component add {component}")).is_ok() {
         return Ok(());
     }
     let what =

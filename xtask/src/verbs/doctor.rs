@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use serde::Serialize;
+use xshell::{Shell, cmd};
 
 use crate::failure::{Failure, Kind};
 use crate::home::{self, Home};
@@ -124,9 +125,8 @@ fn programs(target: &Target) -> Vec<Check> {
     let cross = ["gcc", "g++", "objdump"].map(|tool| target.tool(tool));
     let all = ["cc".to_string()].into_iter().chain(cross).chain(["cmake".into(), "ninja".into()]);
     all.map(|name| {
-        let mut command = std::process::Command::new(&name);
-        command.arg("--version");
-        match (find_program(&name), output(command)) {
+        let said = Shell::new().map_err(Into::into).and_then(|sh| output(cmd!(sh, "{name} --version")));
+        match (find_program(&name), said) {
             (None, _) if name == "cc" => check("cc", Status::Missing, "", "apt-get install gcc libc6-dev"),
             (None, _) => check(&name, Status::NotYet, "not installed", &fix),
             (Some(_), Ok(text)) => check(&name, Status::Ok, text.lines().next().unwrap_or_default(), ""),

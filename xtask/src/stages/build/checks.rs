@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use anyhow::{Context, Result};
 use serde::Deserialize;
+use xshell::{Shell, cmd};
 
 use crate::process;
 use crate::tables::product::ConfigHeader;
@@ -17,9 +17,9 @@ use crate::tables::target::Target;
 /// The target's own preprocessor reads it: what counts is what the sources will see, whatever `#if` stands around it.
 pub fn header(file: &Path, wanted: &ConfigHeader, target: &Target) -> Result<Vec<String>> {
     anyhow::ensure!(file.is_file(), "configure made no {}", file.display());
-    let mut command = Command::new(target.tool("gcc"));
-    command.args(["-E", "-dM", "-x", "c"]).arg(file);
-    Ok(held_against(&macros(&process::output(command)?), wanted, target))
+    let (sh, gcc) = (Shell::new()?, target.tool("gcc"));
+    let text = process::output(cmd!(sh, "{gcc} -E -dM -x c {file}"))?;
+    Ok(held_against(&macros(&text), wanted, target))
 }
 
 /// The macros in the output of `gcc -E -dM`.

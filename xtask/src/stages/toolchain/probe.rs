@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
+use xshell::{Shell, cmd};
 
 use crate::failure::{Failure, Kind};
 use crate::process::{self, Logged, OnOurDeath};
@@ -98,45 +99,46 @@ impl Probes<'_> {
         Logged { name, log: self.log, next: "cargo xtask doctor" }
     }
 
-    fn compiler(&self, tool: &str, source: &str, text: &str, program: &str) -> Result<Command> {
-        let path = self.work.join(source);
-        std::fs::write(&path, text)?;
-        let mut command = Command::new(self.parts.target.tool(tool));
-        command.arg(format!("--sysroot={}", self.parts.sysroot.root().display()));
-        command.args(&self.parts.target.cpu.flags).args(["-O2", "-pthread"]).arg(&path);
-        command.arg("-o").arg(self.work.join(program));
-        Ok(command)
+    /// Compiles a C or C++ probe into `program`.
+    fn compile(&self, tool: &str, source: &str, text: &str, program: &str, more: &[&str]) -> Result<()> {
+        let (source, program) = (self.work.join(source), self.work.join(program));
+        std::fs::write(&source, text)?;
+        let (sh, compiler) = (Shell::new()?, self.parts.target.tool(tool));
+        let (sysroot, flags) = (self.parts.sysroot.root(), &self.parts.target.cpu.flags);
+        let command = cmd!(
+            sh,
+            "{compiler} --sysroot={sysroot} {flags...} -O2 -pthread {source} -o {program} {more...} -lm"
+        );
+        self.logged(&compiler).run(command)
     }
 
     fn compile_c(&self, program: &str, more: &[&str]) -> Result<()> {
-        let mut command = self.compiler("gcc", "probe.c", C, program)?;
-        command.args(more).arg("-lm");
-        self.logged("the C compiler").run(command)
+        self.compile("gcc", "probe.c", C, program, more)
     }
 
     fn compile_cxx(&self) -> Result<()> {
-        self.logged("the C++ compiler").run(self.compiler("g++", "probe.cc", CXX, "probe-cxx")?)
+        self.compile("g++", "probe.cc", CXX, "probe-cxx", &[])
     }
 
     fn compile_rust(&self) -> Result<()> {
-        let source = self.work.join("probe.rs");
+        let (source, program) = (self.work.join("probe.rs"), self.work.join("probe-rust"));
         std::fs::write(&source, RUST)?;
-        let mut command = Command::new(&self.parts.rust.rustc);
-        command.args(["--edition=2021", "-O", "--target", &self.parts.target.rust_triple]);
-        command.arg(format!("-Ctarget-cpu={}", self.parts.target.cpu.rust));
-        command.arg(format!("-Clinker={}", self.parts.target.tool("gcc")));
-        command.arg(format!("-Clink-arg=--sysroot={}", self.parts.sysroot.root().display()));
-        command.arg(&source).arg("-o").arg(self.work.join("probe-rust"));
+        let (sh, rustc, target) = (Shell::new()?, &self.parts.rust.rustc, self.parts.target);
+        let (triple, cpu, linker) = (&target.rust_triple, &target.cpu.rust, target.tool("gcc"));
+        let sysroot = format!("--sysroot={}", self.parts.sysroot.root().display());
+        let command = cmd!(
+            sh,
+            "{rustc} --edition=2021 -O --target {triple} -Ctarget-cpu={cpu} -Clinker={linker} -Clink-arg={sysroot}
+             {source} -o {program}"
+        );
         self.logged("the Rust compiler").run(command)
     }
 
     /// The same loop on the host, to know how much slower the emulator is.
     fn slowdown(&self, emulated: &Facts) -> Result<f64> {
-        let program = self.work.join("probe-host");
-        let mut command = Command::new("cc");
-        command.args(["-O2"]).arg(self.work.join("probe.c")).arg("-o").arg(&program).arg("-lm");
-        self.logged("the host's C compiler").run(command)?;
-        let host = Facts::parse(&process::output(Command::new(&program))?);
+        let (sh, source, program) = (Shell::new()?, self.work.join("probe.c"), self.work.join("probe-host"));
+        self.logged("the host's C compiler").run(cmd!(sh, "cc -O2 {source} -o {program} -lm"))?;
+        let host = Facts::parse(&process::output(cmd!(sh, "{program}"))?);
         let (there, here) = (emulated.get("work-seconds")?, host.get("work-seconds")?);
         if emulated.get("work-result")? != host.get("work-result")? {
             let what = "the same arithmetic gives another result under the emulator than on the host";
