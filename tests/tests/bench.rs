@@ -177,6 +177,15 @@ fn the_null_back_end_measures_the_harness_alone() {
     }
 }
 
+#[test]
+fn a_standard_library_built_from_source_serves_as_well() {
+    let folder = records();
+    let path = folder.path().display().to_string();
+    let words = ["bench", "--from", "distro", "--workload", "do0", "--duration-s", "1", "--records", &path];
+    call(&words).env("PORTBENCH_RUST_STD", "build-std").run().expect_code(0);
+    Record::read(&record_files(folder.path())[0]).expect_sound(1);
+}
+
 /// The bundle of the build from source, unpacked.
 fn unpacked_bundle() -> (tempfile::TempDir, serde_json::Value) {
     let json = run("build --target ppc64le --json").expect_code(0).stdout;

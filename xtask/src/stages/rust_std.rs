@@ -18,7 +18,7 @@ use crate::tables::target::Target;
 use crate::ui;
 
 /// Raised when this file builds another library from the same sources.
-const RECIPE: u32 = 1;
+const RECIPE: u32 = 2;
 
 /// Debian suites that are asked for the library's source, and the package that holds it.
 const SOURCE_SUITES: [&str; 4] = ["trixie-backports", "trixie", "bookworm-backports", "sid"];
@@ -145,18 +145,18 @@ fn build(home: &Home, rustc: &Rustc, triple: &str, work: &Path) -> Result<()> {
     let wrapper = work.join("bin/rustc");
     write_wrapper(&wrapper, &rustc.program, work)?;
 
-    // Any crate will do: std is built for it.
+    // Any crate will do: std is built for it. It aborts at a panic, as the bench binary does: the library must be built
+    // for the one way or the other.
     let scratch = tempfile::tempdir_in(home.root())?;
     fs::create_dir_all(scratch.path().join("src"))?;
-    fs::write(
-        scratch.path().join("Cargo.toml"),
-        "[package]\nname = \"nothing\"\nedition = \"2021\"\n[workspace]\n",
-    )?;
+    let manifest = "[package]\nname = \"nothing\"\nedition = \"2021\"\n\
+                    [profile.release]\npanic = \"abort\"\n[workspace]\n";
+    fs::write(scratch.path().join("Cargo.toml"), manifest)?;
     fs::write(scratch.path().join("src/lib.rs"), "#![no_std]\n")?;
     let log = home.log(&format!("rust-std-{triple}"))?;
     let (sh, cargo) = (Shell::new()?, process::cargo());
     sh.change_dir(scratch.path());
-    let std = "-Zbuild-std=std,panic_abort,panic_unwind";
+    let std = "-Zbuild-std=std,panic_abort";
     let build = cmd!(sh, "{cargo} build --release {std} --target {triple} --target-dir target")
         .env("RUSTC", &wrapper)
         .env_remove("RUSTFLAGS")

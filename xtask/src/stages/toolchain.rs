@@ -26,7 +26,7 @@ use crate::tables::target::Target;
 use crate::ui;
 
 /// Raised when probes or the CMake file change.
-const RECIPE: u32 = 1;
+const RECIPE: u32 = 2;
 const STAGE: &str = "toolchains";
 
 /// A toolchain whose probes have passed.

@@ -128,7 +128,7 @@ impl Probes<'_> {
         let sysroot = format!("--sysroot={}", self.parts.sysroot.root().display());
         let command = cmd!(
             sh,
-            "{rustc} --edition=2021 -O --target {triple} -Ctarget-cpu={cpu} -Clinker={linker} -Clink-arg={sysroot}
+            "{rustc} --edition=2021 -O -Cpanic=abort --target {triple} -Ctarget-cpu={cpu} -Clinker={linker} -Clink-arg={sysroot}
              {source} -o {program}"
         );
         self.logged("the Rust compiler").run(command)
