@@ -73,22 +73,32 @@ pub struct Plan<'a> {
 pub fn make(home: &Home, plan: &Plan, options: &Options) -> Result<InstallTree> {
     let settings = settings(plan);
     let build = &plan.product.build;
-    let inputs =
-        (plan.toolchain.key(), plan.source.key(), &settings, &build.targets, &plan.product.install, RECIPE);
+    let inputs = (plan.toolchain.native_key(), plan.source.key(), &settings, &build.targets, RECIPE);
     let label = format!("{}-{}-{}", plan.product.name, plan.release.version, plan.toolchain.target().name);
     let log = home.log(&format!("build-{label}"))?;
-    let stage = Stage { home, name: "builds", label, leftover: Leftover::Continue };
-    let done = stage.get(&inputs, |work| {
+    let builder = |work: &Path| Builder {
+        plan,
+        settings: &settings,
+        folder: work.to_path_buf(),
+        tree: work.join("cmake"),
+        log: &log,
+        options,
+    };
+    let stage = Stage { home, name: "builds", label: label.clone(), leftover: Leftover::Continue };
+    let built = stage.get(&inputs, |work| {
         home.need_space(build.disk_mib << 20, &format!("building {}", plan.product.name))?;
-        let builder = Builder { plan, settings: &settings, tree: work.join("cmake"), log: &log, options };
-        builder.configure()?;
-        builder.check_configured()?;
-        builder.compile()?;
-        builder.install(&work.join("install"))?;
+        builder(work).configure()?;
+        builder(work).check_configured()?;
+        builder(work).compile()
+    })?;
+    // A stage of its own: to install one file more is no reason to compile.
+    let stage = Stage { home, name: "installs", label, leftover: Leftover::Discard };
+    let done = stage.get(&(&built.key, &plan.product.install), |work| {
+        builder(&built.folder).install(&work.join("tree"))?;
         Ok(facts(plan, &settings))
     })?;
     Ok(InstallTree {
-        folder: done.folder.join("install"),
+        folder: done.folder.join("tree"),
         key: done.key,
         library_folders: plan.toolchain.sysroot().library_folders(),
         facts: done.receipt,
@@ -125,6 +135,7 @@ fn facts(plan: &Plan, settings: &BTreeMap<String, String>) -> BundleFacts {
 struct Builder<'a> {
     plan: &'a Plan<'a>,
     settings: &'a BTreeMap<String, String>,
+    folder: PathBuf,
     tree: PathBuf,
     log: &'a Path,
     options: &'a Options,
@@ -151,7 +162,9 @@ impl Builder<'_> {
         crate::stage::remove(&self.tree)?;
         let shell = Shell::new()?;
         let (source, tree) = (self.plan.source.folder(), &self.tree);
-        let toolchain = self.plan.toolchain.cmake_file();
+        // The build keeps its own: a toolchain's folder may go, and this one be continued.
+        let toolchain = self.folder.join("toolchain.cmake");
+        fs::copy(self.plan.toolchain.cmake_file(), &toolchain)?;
         let mut settings: Vec<String> =
             self.settings.iter().map(|(name, value)| format!("-D{name}={value}")).collect();
         if let Some(program) = launcher {
@@ -240,7 +253,6 @@ impl Builder<'_> {
     }
 
     fn install(&self, to: &Path) -> Result<()> {
-        crate::stage::remove(to)?;
         let places = [("build", self.tree.as_path()), ("source", self.plan.source.folder())];
         install(&self.plan.product.install, &places, to)?;
         let (sh, strip) = (Shell::new()?, self.plan.toolchain.target().tool("strip"));

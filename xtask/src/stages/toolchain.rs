@@ -18,7 +18,7 @@ pub use probe::Probed;
 use crate::failure::{Failure, Kind};
 use crate::home::Home;
 use crate::process::{self, output};
-use crate::stage::{Leftover, Stage};
+use crate::stage::{Leftover, Stage, key_of};
 use crate::stages::emulator::{self, Emulator};
 use crate::stages::rust_std::{self, RustStd};
 use crate::stages::sysroot::{self, Sysroot};
@@ -38,6 +38,7 @@ pub struct Toolchain {
     rust: RustStd,
     folder: PathBuf,
     key: String,
+    native_key: String,
     compiler: String,
     probed: Probed,
 }
@@ -68,9 +69,15 @@ impl Toolchain {
         &self.rust
     }
 
-    /// Hash of all that it is made of: what a build folder is named by.
+    /// Hash of all that it is made of.
     pub fn key(&self) -> &str {
         &self.key
+    }
+
+    /// Hash of what C and C++ programs are made with: what a build folder is named by. Rust is not in it, so that a
+    /// new rustc does not compile a server anew.
+    pub fn native_key(&self) -> &str {
+        &self.native_key
     }
 
     /// First line of the C compiler's `--version`.
@@ -130,17 +137,8 @@ pub fn make(home: &Home, target: &Target) -> Result<Toolchain> {
     let made_for =
         (&target.rust_triple, &target.gnu_prefix, &target.cmake_processor, &target.cpu, &target.elf.loader);
     let promised = (target.byte_order, target.pointer_bits);
-    let inputs = (
-        made_for,
-        promised,
-        sysroot.root(),
-        sysroot.packages(),
-        &emulator,
-        &rust,
-        &compiler,
-        probe::SOURCES,
-        RECIPE,
-    );
+    let native_key = key_of(&(made_for, promised, sysroot.root(), sysroot.packages(), &emulator, &compiler))?;
+    let inputs = (&native_key, &rust, probe::SOURCES, RECIPE);
     let stage = Stage { home, name: STAGE, label: target.name.clone(), leftover: Leftover::Discard };
     let parts = probe::Parts { target, sysroot: &sysroot, emulator: &emulator, rust: &rust };
     let done = stage.get(&inputs, |work| {
@@ -158,7 +156,8 @@ pub fn make(home: &Home, target: &Target) -> Result<Toolchain> {
         probe::one(target, &sysroot, &emulator, &done.folder)?;
     }
     let (folder, key, probed) = (done.folder, done.key, done.receipt.probed);
-    Ok(Toolchain { target: target.clone(), sysroot, emulator, rust, folder, key, compiler, probed })
+    let target = target.clone();
+    Ok(Toolchain { target, sysroot, emulator, rust, folder, key, native_key, compiler, probed })
 }
 
 /// Tries an emulator on the floating-point probe of a toolchain made earlier, at the baseline CPU; `None`: none was
