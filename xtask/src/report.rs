@@ -111,7 +111,7 @@ impl Row {
         };
         let per_operation = |cpu: Option<model::message::CpuTime>| match cpu {
             Some(cpu) if measured.operations > 0 => {
-                format!("{:.1}", (cpu.user_s + cpu.system_s) * 1e6 / measured.operations as f64)
+                microseconds((cpu.user_s + cpu.system_s) * 1e6 / measured.operations as f64)
             }
             _ => none(),
         };
@@ -166,5 +166,56 @@ pub fn outcome(record: &[Line]) -> (&'static str, Option<String>) {
             (name, error.as_ref().map(|error| error.detail.clone()))
         }
         _ => ("unknown", Some("its writer was killed".into())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(last: &str) -> Vec<Line> {
+        let header = r#"{"line":"header","schema_version":1,"id":"x","started_at":"2026-01-01T00:00:00Z",
+            "portbench_version":"0","command":[],"target":"t","suite":"s","bundle":null,"machine":{"machine":"m",
+            "emulator":null,"host_kernel":"k","host_cpu":null,"host_cpus":1,"host_memory_bytes":1}}"#;
+        let workload = r#"{"line":"workload","index":0,"workload":{"name":"do0"},"client":"target","transport":"unix",
+            "load":{"connections":8,"threads":null,"warmup_s":1.0,"duration_s":2.0,"operations":null,"seed":1,
+            "interval_s":1.0,"reply_timeout_s":1.0}}"#;
+        let verified = r#"{"line":"message","index":0,"said":{"message":"verified","phase":"verify-before",
+            "checks":[{"check":"row count","expected":"3","found":"FOUND"}]}}"#;
+        let found = if last.contains("wrong-data") { "2" } else { "3" };
+        let lines = [header, workload, &verified.replace("FOUND", found), last];
+        lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    #[test]
+    fn a_measurement_is_a_row_with_its_cost_an_operation() {
+        let finished = r#"{"line":"message","index":0,"said":{"message":"finished","transport":"unix",
+            "authentication":"mysql_native_password","tls_cipher":null,"connections":8,"connections_up_at_start":8,
+            "connections_up_at_end":8,"threads":2,"elapsed_s":2.0,"operations":2000,"throughput_per_s":1000.0,
+            "latency":{"count":2000,"latency_us_min":1.0,"latency_us_mean":9.0,"latency_us_p50":8.123,
+            "latency_us_p95":90.0,"latency_us_p99":100.4,"latency_us_p99_9":200.0,"latency_us_max":300.0,
+            "histogram_ns_hdr_base64":""},"client_cpu":{"user_s":0.01,"system_s":0.01},
+            "server_cpu":{"user_s":0.1,"system_s":0.1},"server_questions":2000,"client_questions":2000,
+            "errors":{"1205":1},"ended_by":"duration"}}"#;
+        let text = table(&[record(finished)]).render(false);
+        let row = "null back-end t\tdo0\t8\t1000\t8.12\t90\t100\t200\t300\t10\t100\t1\tverified\tok";
+        assert_eq!(text.lines().nth(1), Some(row));
+    }
+
+    #[test]
+    fn a_failure_is_a_row_with_its_reason() {
+        let failed = r#"{"line":"message","index":0,"said":{"message":"failed","kind":"wrong-data",
+            "detail":"3 rows expected\nmore","phase":"verify-before","partial":null}}"#;
+        let text = table(&[record(failed)]).render(false);
+        let row = "null back-end t\tdo0\t8\t-\t-\t-\t-\t-\t-\t-\t-\t-\tWRONG\tfailed: 3 rows expected";
+        assert_eq!(text.lines().nth(1), Some(row));
+    }
+
+    #[test]
+    fn a_record_without_an_end_says_that_its_writer_was_killed() {
+        let caveat = r#"{"line":"caveat","kind":"emulated","detail":"slow"}"#;
+        let record = record(caveat);
+        assert_eq!(outcome(&record).0, "unknown");
+        assert_eq!(caveats(&record), ["emulated: slow"]);
     }
 }
