@@ -160,10 +160,10 @@ pub fn kind_of(error: &anyhow::Error) -> Option<Kind> {
         if let Some(failure) = cause.downcast_ref::<Failure>() {
             return Some(failure.kind);
         }
-        if let Some(io) = cause.downcast_ref::<std::io::Error>()
-            && io.kind() == std::io::ErrorKind::StorageFull
-        {
-            return Some(Kind::DiskFull);
+        if let Some(io) = cause.downcast_ref::<std::io::Error>() {
+            // What the system refuses (a file, a permission) is no bug of ours.
+            let full = io.kind() == std::io::ErrorKind::StorageFull;
+            return Some(if full { Kind::DiskFull } else { Kind::StageFailed });
         }
     }
     None

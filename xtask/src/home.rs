@@ -30,7 +30,15 @@ impl Home {
             }
         };
         let root = std::path::absolute(root)?;
-        std::fs::create_dir_all(&root).with_context(|| format!("cannot make {}", root.display()))?;
+        // Tried once, here: a stage would find out in the middle.
+        let writable = std::fs::create_dir_all(&root).and_then(|()| tempfile::tempfile_in(&root));
+        if let Err(error) = writable
+            && error.kind() != std::io::ErrorKind::StorageFull
+        {
+            let what = format!("cannot use {} for downloads and builds: {error}", root.display());
+            let next = "export PORTBENCH_HOME=/a/folder/that/you/may/write/to";
+            return Err(Failure::new(Kind::Usage, what).next(next).into());
+        }
         Ok(Home { root, offline: false })
     }
 

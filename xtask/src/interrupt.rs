@@ -40,6 +40,5 @@ pub fn check() -> Result<()> {
 
 /// The failure that stands for it.
 pub fn failure() -> Failure {
-    Failure::new(Kind::Interrupted, "interrupted")
-        .next("run the same command again: it continues where it stopped")
+    Failure::new(Kind::Interrupted, "interrupted").next("run the same command again: what was made is kept")
 }

@@ -1,5 +1,8 @@
 //! portbench's orchestrator: a table of contents.
 
+// Results go through `ui::print`, which survives a reader that has gone.
+#![cfg_attr(not(test), deny(clippy::print_stdout))]
+
 mod debian;
 mod elf;
 mod failure;

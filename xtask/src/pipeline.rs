@@ -11,7 +11,7 @@ use crate::stages::toolchain::{self, Toolchain};
 use crate::stages::{bench_binary, distro, source};
 use crate::tables::product::{Product, Release};
 use crate::tables::target::Target;
-use crate::{debian, setup, ui};
+use crate::{debian, setup};
 
 /// Where a product's programs come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -75,8 +75,6 @@ impl Pipeline {
     pub fn bundle(&self, toolchain: &Toolchain, from: From) -> Result<Bundle> {
         let tree = self.install_tree(toolchain, from)?;
         let bench = bench_binary::for_target(&self.home, toolchain)?;
-        let bundle = bundle::make(&self.home, &self.target, &self.product, &tree, &bench)?;
-        ui::step("bundle", &bundle.file().display().to_string());
-        Ok(bundle)
+        bundle::make(&self.home, &self.target, &self.product, &tree, &bench)
     }
 }

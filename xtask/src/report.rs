@@ -1,15 +1,16 @@
 //! Records as tables for people.
 
 use model::Message;
-use model::message::Measurement;
-use model::record::{Header, Line, Outcome};
+use model::message::{Measurement, Phase};
+use model::record::{Line, Outcome};
 
-use crate::ui::Table;
+use crate::ui::{self, Table};
 
 /// Columns of the table of results.
-const COLUMNS: [&str; 14] = [
+const COLUMNS: [&str; 15] = [
     "build",
     "workload",
+    "client",
     "conns",
     "ops/s",
     "p50 us",
@@ -24,37 +25,48 @@ const COLUMNS: [&str; 14] = [
     "status",
 ];
 
-/// The table of results of some records, a row a workload.
-pub fn table(records: &[Vec<Line>]) -> Table {
+/// Prints the results of some records: to people a table a record under a heading, to programs one table of all.
+pub fn print(records: &[Vec<Line>]) {
+    let all = records.iter().map(|record| (build_name(record), rows(record)));
+    let all: Vec<(String, Vec<Row>)> = all.filter(|(_, rows)| !rows.is_empty()).collect();
+    if !ui::on_terminal() && !all.is_empty() {
+        return table(&all).print();
+    }
+    for (build, rows) in all {
+        ui::print(&build);
+        let mut table = Table::new(&COLUMNS[1..]);
+        rows.iter().for_each(|row| table.row(row.cells()));
+        table.print();
+    }
+}
+
+/// One table of all results, a row a workload.
+fn table(all: &[(String, Vec<Row>)]) -> Table {
     let mut table = Table::new(&COLUMNS);
-    for record in records {
-        let build = record.iter().find_map(|line| match line {
-            Line::Header(header) => Some(build_name(header)),
-            _ => None,
-        });
-        for row in rows(record) {
-            table.row(std::iter::once(build.clone().unwrap_or("?".into())).chain(row.cells()));
-        }
+    for (build, row) in all.iter().flat_map(|(build, rows)| rows.iter().map(move |row| (build, row))) {
+        table.row(std::iter::once(build.clone()).chain(row.cells()));
     }
     table
 }
 
 /// What tells one build from another, short.
-fn build_name(header: &Header) -> String {
+fn build_name(record: &[Line]) -> String {
+    let Some(Line::Header(header)) = record.first() else { return "?".into() };
     match &header.bundle {
         Some(bundle) => {
             format!("{} {} ({}) {}", bundle.product, bundle.release, bundle.origin, header.target)
         }
-        None => format!("null back-end {}", header.target),
+        None => "null back-end".into(),
     }
 }
 
 /// One workload of a record.
 struct Row {
     label: String,
+    client: String,
     connections: u32,
     measured: Option<Measurement>,
-    checks: Option<bool>,
+    data: Option<&'static str>,
     status: String,
 }
 
@@ -62,11 +74,12 @@ fn rows(record: &[Line]) -> Vec<Row> {
     let mut rows: Vec<Row> = Vec::new();
     for line in record {
         match line {
-            Line::Workload { workload, load, .. } => rows.push(Row {
+            Line::Workload { workload, load, client, transport, .. } => rows.push(Row {
                 label: workload.label(),
+                client: format!("{client}/{transport}"),
                 connections: load.connections,
                 measured: None,
-                checks: None,
+                data: None,
                 status: "no result".into(),
             }),
             Line::Message { index, said } => {
@@ -83,9 +96,13 @@ fn rows(record: &[Line]) -> Vec<Row> {
 impl Row {
     fn take(&mut self, said: &Message) {
         match said {
-            Message::Verified { checks, .. } => {
+            Message::Verified { phase, checks } => {
                 let passed = checks.iter().all(|check| check.passed());
-                self.checks = Some(self.checks.unwrap_or(true) && passed);
+                self.data = Some(match (passed, phase) {
+                    (false, _) => "WRONG",
+                    (true, Phase::VerifyAfter) if self.data == Some("before only") => "verified",
+                    (true, _) => "before only",
+                });
             }
             Message::Finished(measured) => {
                 let interrupted = measured.ended_by == model::message::EndedBy::Interrupted;
@@ -93,20 +110,20 @@ impl Row {
                 self.measured = Some((**measured).clone());
             }
             Message::Failed(failed) => {
-                self.status = format!("failed: {}", failed.detail.lines().next().unwrap_or_default());
+                self.status = format!("failed: {}", kind_name(&failed.kind));
                 self.measured = failed.partial.as_deref().cloned();
             }
             _ => {}
         }
     }
 
-    fn cells(self) -> Vec<String> {
+    fn cells(&self) -> Vec<String> {
         let none = || "-".to_string();
-        let data = self.checks.map_or(none(), |passed| if passed { "verified" } else { "WRONG" }.into());
-        let Some(measured) = self.measured else {
-            let mut cells = vec![self.label, self.connections.to_string()];
+        let data = self.data.map_or(none(), String::from);
+        let mut cells = vec![self.label.clone(), self.client.clone(), self.connections.to_string()];
+        let Some(measured) = &self.measured else {
             cells.extend(std::iter::repeat_n(none(), 9));
-            cells.extend([data, self.status]);
+            cells.extend([data, self.status.clone()]);
             return cells;
         };
         let per_operation = |cpu: Option<model::message::CpuTime>| match cpu {
@@ -115,8 +132,7 @@ impl Row {
             }
             _ => none(),
         };
-        let throughput = measured.throughput_per_s.map_or(none(), |value| format!("{value:.0}"));
-        let mut cells = vec![self.label, self.connections.to_string(), throughput];
+        cells.push(measured.throughput_per_s.map_or(none(), |value| format!("{value:.0}")));
         match &measured.latency {
             Some(l) => cells.extend(
                 [l.latency_us_p50, l.latency_us_p95, l.latency_us_p99, l.latency_us_p99_9, l.latency_us_max]
@@ -127,7 +143,7 @@ impl Row {
         cells.push(per_operation(Some(measured.client_cpu)));
         cells.push(per_operation(measured.server_cpu));
         cells.push(measured.errors.values().sum::<u64>().to_string());
-        cells.extend([data, self.status]);
+        cells.extend([data, self.status.clone()]);
         cells
     }
 }
@@ -135,6 +151,11 @@ impl Row {
 /// Three significant digits where they matter.
 fn microseconds(value: f64) -> String {
     if value < 10.0 { format!("{value:.2}") } else { format!("{value:.0}") }
+}
+
+/// A kind as records spell it.
+fn kind_name(kind: &impl serde::Serialize) -> String {
+    serde_json::to_value(kind).ok().and_then(|value| value.as_str().map(String::from)).unwrap_or_default()
 }
 
 /// The caveats of a record, each once, as `kind: detail`.
@@ -145,8 +166,7 @@ pub fn caveats(record: &[Line]) -> Vec<String> {
             Line::Caveat(caveat) | Line::Message { said: Message::Caveat(caveat), .. } => caveat,
             _ => continue,
         };
-        let kind = serde_json::to_value(caveat.kind).ok().and_then(|v| v.as_str().map(String::from));
-        let text = format!("{}: {}", kind.unwrap_or_default(), caveat.detail);
+        let text = format!("{}: {}", kind_name(&caveat.kind), caveat.detail);
         if !found.contains(&text) {
             found.push(text);
         }
@@ -163,7 +183,7 @@ pub fn outcome(record: &[Line]) -> (&'static str, Option<String>) {
                 Outcome::Interrupted => "interrupted",
                 Outcome::Failed => "failed",
             };
-            (name, error.as_ref().map(|error| error.detail.clone()))
+            (name, error.as_ref().map(|error| error.detail.clone()).filter(|detail| detail != name))
         }
         _ => ("unknown", Some("its writer was killed".into())),
     }
@@ -175,8 +195,8 @@ mod tests {
 
     fn record(last: &str) -> Vec<Line> {
         let header = r#"{"line":"header","schema_version":1,"id":"x","started_at":"2026-01-01T00:00:00Z",
-            "portbench_version":"0","command":[],"target":"t","suite":"s","bundle":null,"machine":{"machine":"m",
-            "emulator":null,"host_kernel":"k","host_cpu":null,"host_cpus":1,"host_memory_bytes":1}}"#;
+            "portbench_version":"0","portbench_commit":null,"bench_binary_sha256":"","command":[],"target":"t",
+            "suite":"s","bundle":null,"machine":{"machine":"m","emulator":null,"host_kernel":"k","host_cpu":null,"host_cpus":1,"host_memory_bytes":1}}"#;
         let workload = r#"{"line":"workload","index":0,"workload":{"name":"do0"},"client":"target","transport":"unix",
             "load":{"connections":8,"threads":null,"warmup_s":1.0,"duration_s":2.0,"operations":null,"seed":1,
             "interval_s":1.0,"reply_timeout_s":1.0}}"#;
@@ -185,6 +205,16 @@ mod tests {
         let found = if last.contains("wrong-data") { "2" } else { "3" };
         let lines = [header, workload, &verified.replace("FOUND", found), last];
         lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    fn rendered(record: Vec<Line>) -> String {
+        table(&[(build_name(&record), rows(&record))]).render(false)
+    }
+
+    #[test]
+    fn data_is_verified_only_before_and_after() {
+        let after = r#"{"line":"message","index":0,"said":{"message":"verified","phase":"verify-after","checks":[]}}"#;
+        assert!(rendered(record(after)).contains("\tverified\t"));
     }
 
     #[test]
@@ -197,8 +227,9 @@ mod tests {
             "histogram_ns_hdr_base64":""},"client_cpu":{"user_s":0.01,"system_s":0.01},
             "server_cpu":{"user_s":0.1,"system_s":0.1},"server_questions":2000,"client_questions":2000,
             "errors":{"1205":1},"ended_by":"duration"}}"#;
-        let text = table(&[record(finished)]).render(false);
-        let row = "null back-end t\tdo0\t8\t1000\t8.12\t90\t100\t200\t300\t10\t100\t1\tverified\tok";
+        let text = rendered(record(finished));
+        let row =
+            "null back-end\tdo0\ttarget/unix\t8\t1000\t8.12\t90\t100\t200\t300\t10\t100\t1\tbefore only\tok";
         assert_eq!(text.lines().nth(1), Some(row));
     }
 
@@ -206,8 +237,8 @@ mod tests {
     fn a_failure_is_a_row_with_its_reason() {
         let failed = r#"{"line":"message","index":0,"said":{"message":"failed","kind":"wrong-data",
             "detail":"3 rows expected\nmore","phase":"verify-before","partial":null}}"#;
-        let text = table(&[record(failed)]).render(false);
-        let row = "null back-end t\tdo0\t8\t-\t-\t-\t-\t-\t-\t-\t-\t-\tWRONG\tfailed: 3 rows expected";
+        let text = rendered(record(failed));
+        let row = "null back-end\tdo0\ttarget/unix\t8\t-\t-\t-\t-\t-\t-\t-\t-\t-\tWRONG\tfailed: wrong-data";
         assert_eq!(text.lines().nth(1), Some(row));
     }
 

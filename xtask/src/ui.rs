@@ -5,7 +5,7 @@
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-use console::Style;
+use console::{Alignment, Style};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// One line that says what begins, e.g. `    fetch  mariadb 10.11.18`.
@@ -18,6 +18,16 @@ pub fn step(verb: &str, what: &str) {
 pub fn warn(what: &str) {
     let bold = Style::new().for_stderr().yellow().bold();
     eprintln!("{} {what}", bold.apply_to(format!("{:>10}", "warning")));
+}
+
+/// A result, to standard output. Whoever reads us may have gone (`| head`): no reason to fail.
+pub fn print(text: &str) {
+    let _ = std::io::stdout().write_all(format!("{text}\n").as_bytes());
+}
+
+/// `1 connection`, `8 connections`.
+pub fn counted(number: u64, thing: &str) -> String {
+    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
 }
 
 /// How far a long piece of work is.
@@ -37,6 +47,11 @@ impl Progress {
     /// Progress over steps: `[n/total]` with the time left.
     pub fn steps(verb: &'static str, total: u64) -> Self {
         Self::new(verb, total, "{prefix:>10} [{pos}/{len}] {wide_bar} {eta} left", false)
+    }
+
+    /// Progress over seconds whose number is known.
+    pub fn seconds(verb: &'static str, total: u64) -> Self {
+        Self::new(verb, total, "{prefix:>10} {pos} of {len} s {wide_bar}", false)
     }
 
     /// Progress over bytes.
@@ -105,6 +120,11 @@ pub fn duration(time: Duration) -> String {
     }
 }
 
+/// Whether standard output is a terminal: people read it, not programs.
+pub fn on_terminal() -> bool {
+    std::io::stdout().is_terminal()
+}
+
 /// A table: aligned on a terminal, tab-separated elsewhere.
 pub struct Table {
     rows: Vec<Vec<String>>,
@@ -123,9 +143,7 @@ impl Table {
 
     /// Prints it to standard output.
     pub fn print(&self) {
-        let text = self.render(std::io::stdout().is_terminal());
-        // Whoever reads us may have gone (`| head`): no reason to fail.
-        let _ = std::io::stdout().write_all(text.as_bytes());
+        print(self.render(on_terminal()).trim_end());
     }
 
     /// The table as text; `aligned` for people, else one tab between cells.
@@ -139,32 +157,27 @@ impl Table {
                 .max()
         };
         let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
+        let aligns: Vec<Alignment> = (0..columns).map(|column| self.alignment(column)).collect();
         let mut text = String::new();
         for row in &self.rows {
-            let cells: Vec<String> = row
-                .iter()
-                .enumerate()
-                .map(|(i, cell)| {
-                    if aligned {
-                        console::pad_str(cell, widths[i], align(cell), None).into()
-                    } else {
-                        cell.clone()
-                    }
-                })
-                .collect();
-            text.push_str(cells.join(if aligned { "  " } else { "\t" }).trim_end_matches(' '));
+            let pad =
+                |(i, cell): (usize, &String)| console::pad_str(cell, widths[i], aligns[i], None).into_owned();
+            let line = if aligned {
+                row.iter().enumerate().map(pad).collect::<Vec<_>>().join("  ")
+            } else {
+                row.join("\t")
+            };
+            text.push_str(line.trim_end_matches(' '));
             text.push('\n');
         }
         text
     }
-}
 
-/// Numbers to the right, words to the left.
-fn align(cell: &str) -> console::Alignment {
-    if cell.starts_with(|c: char| c.is_ascii_digit() || c == '-' || c == '+') && !cell.contains('-') {
-        console::Alignment::Right
-    } else {
-        console::Alignment::Left
+    /// Columns of numbers to the right, of words to the left; the name stands where its column does.
+    fn alignment(&self, column: usize) -> Alignment {
+        let number = |cell: &String| cell == "-" || cell.parse::<f64>().is_ok();
+        let numbers = self.rows[1..].iter().filter_map(|row| row.get(column)).all(number);
+        if numbers && self.rows.len() > 1 { Alignment::Right } else { Alignment::Left }
     }
 }
 

@@ -70,6 +70,10 @@ pub struct Header {
     pub started_at: String,
     /// portbench's version.
     pub portbench_version: String,
+    /// Commit of portbench's checkout, `-dirty` where it was changed since; `None` outside of git.
+    pub portbench_commit: Option<String>,
+    /// SHA-256 of the load generator that ran.
+    pub bench_binary_sha256: String,
     /// The command line, without the program's path.
     pub command: Vec<String>,
     /// The target's name.
@@ -247,7 +251,7 @@ mod tests {
 
     fn header() -> Line {
         let text = r#"{"line":"header","schema_version":1,"id":"x","started_at":"2026-01-01T00:00:00Z",
-            "portbench_version":"0","command":[],"target":"t","suite":"s","bundle":null,
+            "portbench_version":"0","portbench_commit":null,"bench_binary_sha256":"","command":[],"target":"t","suite":"s","bundle":null,
             "machine":{"machine":"m","emulator":null,"host_kernel":"k","host_cpu":null,"host_cpus":1,"host_memory_bytes":1}}"#;
         serde_json::from_str(text).unwrap()
     }

@@ -22,10 +22,14 @@ pub struct Writer {
 impl Writer {
     /// Begins a record; its file must not exist yet.
     pub fn create(folder: &Path, header: Header) -> Result<Self> {
-        fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
         let path = folder.join(format!("{}.jsonl", header.id));
-        let file = OpenOptions::new().create_new(true).append(true).open(&path);
-        let file = file.with_context(|| format!("cannot make the record {}", path.display()))?;
+        let open = |()| OpenOptions::new().create_new(true).append(true).open(&path);
+        let file = fs::create_dir_all(folder).and_then(open).map_err(|error| {
+            let full = error.kind() == std::io::ErrorKind::StorageFull;
+            let kind = if full { Kind::DiskFull } else { Kind::Usage };
+            Failure::new(kind, format!("cannot make the record {}: {error}", path.display()))
+                .next("choose a folder with space that you may write to: --records FOLDER")
+        })?;
         let mut writer = Writer { path, file, ended: false };
         writer.append(&Line::Header(Box::new(header)))?;
         Ok(writer)
@@ -81,7 +85,10 @@ fn plain(part: &str) -> String {
 /// A line that does not follow the schema, by file and line. A last line without its end is what a killed writer
 /// leaves: it is left out.
 pub fn read(path: &Path) -> Result<Vec<Line>> {
-    let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let text = fs::read_to_string(path).map_err(|error| {
+        Failure::new(Kind::Usage, format!("cannot read {}: {error}", path.display()))
+            .next("name a record's file; `ls records` shows them")
+    })?;
     let whole = text.ends_with('\n');
     let count = text.lines().count();
     let mut lines = Vec::new();

@@ -61,7 +61,7 @@ pub fn run(
         },
     })?;
     let label = planned.workload.label();
-    ui::step("bench", &format!("{label}, {} connections", planned.load.connections));
+    ui::step("bench", &format!("{label}, {}", ui::counted(planned.load.connections.into(), "connection")));
     let request = Request {
         protocol_version: PROTOCOL_VERSION,
         backend: workload.backend.clone(),
@@ -110,7 +110,7 @@ impl Watch<'_> {
         }
         let lines = process::lines_of(reader);
         let load = &request.load;
-        let mut progress = Progress::steps("measure", load.duration_s.ceil() as u64);
+        let mut progress = Progress::seconds("measure", load.duration_s.ceil() as u64);
         let mut until = Instant::now() + self.limit(request);
         let (mut told, mut lost) = (false, None);
         let mut last = None;
@@ -209,9 +209,14 @@ fn failure(failed: &Failed, workload: &Workload, label: &str) -> Failure {
         | FailedKind::Internal => Kind::StageFailed,
     };
     let phase = failed.phase.map(|phase| format!(" ({})", phase_name(phase))).unwrap_or_default();
-    Failure::new(kind, format!("{label}{phase}: {}", failed.detail))
-        .log(workload.log)
-        .next("the record holds what was measured until then: cargo xtask show")
+    let next = match (failed.kind, &failed.partial) {
+        (FailedKind::Limit, _) => {
+            "fewer --connections, or a higher limit of the server by --server-arg=--NAME=VALUE"
+        }
+        (_, Some(_)) => "the record holds what was measured until then: cargo xtask show",
+        (_, None) => "read the log; then run it again",
+    };
+    Failure::new(kind, format!("{label}{phase}: {}", failed.detail)).log(workload.log).next(next)
 }
 
 fn phase_name(phase: Phase) -> &'static str {

@@ -284,7 +284,10 @@ impl Starter<'_> {
             );
             return Err(Failure::new(Kind::VerificationFailed, what)
                 .log(self.log)
-                .next(format!("mend `arguments` in xtask/products/{}.toml", self.plan.product.name))
+                .next(match self.plan.more_arguments {
+                    [] => format!("mend `arguments` in xtask/products/{}.toml", self.plan.product.name),
+                    _ => "ask with --server-arg for the value that it shows, or leave it out".into(),
+                })
                 .into());
         }
         let log = fs::read_to_string(self.log).unwrap_or_default();
@@ -343,7 +346,7 @@ fn differences(asked: &BTreeMap<String, String>, found: &BTreeMap<String, String
     let plain = |value: &str| match value.to_ascii_uppercase().as_str() {
         "ON" | "1" | "YES" | "TRUE" => "ON".to_string(),
         "OFF" | "0" | "NO" | "FALSE" => "OFF".to_string(),
-        other => other.to_string(),
+        other => bytes(other).map_or_else(|| other.to_string(), |number| number.to_string()),
     };
     asked
         .iter()
@@ -352,6 +355,18 @@ fn differences(asked: &BTreeMap<String, String>, found: &BTreeMap<String, String
             (plain(have) != plain(wanted)).then(|| format!("{name}: asked for {wanted}, is {have}"))
         })
         .collect()
+}
+
+/// A number with the suffix that servers take: `64M` is 67108864.
+fn bytes(value: &str) -> Option<u64> {
+    let shift = match value.chars().last()? {
+        'K' => 10,
+        'M' => 20,
+        'G' => 30,
+        'T' => 40,
+        _ => return None,
+    };
+    value[..value.len() - 1].parse::<u64>().ok()?.checked_mul(1 << shift)
 }
 
 fn random_hex() -> Result<String> {
@@ -389,6 +404,9 @@ mod tests {
         let found = [("max_connections", "214"), ("performance_schema", "0")];
         let found = found.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
         assert_eq!(differences(&asked, &found), ["max_connections: asked for 4096, is 214"]);
+        let (asked, found) =
+            (requested(&["--pool=64M".into()]), [("pool".to_string(), "67108864".to_string())]);
+        assert!(differences(&asked, &found.into()).is_empty());
     }
 
     #[test]

@@ -95,6 +95,15 @@ impl Toolchain {
         self.folder.join("toolchain.cmake")
     }
 
+    /// A command that runs a program made with this toolchain, on the sysroot's libraries.
+    pub fn run(&self, program: &Path) -> Command {
+        let loader = self.sysroot.root().join(&self.target.elf.loader);
+        let prefix = run_prefix(&self.emulator, &loader, &self.sysroot.library_folders());
+        let mut command = Command::new(self.emulator.program());
+        command.args(&prefix[1..]).arg(program);
+        command
+    }
+
     /// A command of `cargo` that compiles for the target with this toolchain.
     pub fn cargo(&self) -> Command {
         let mut cargo = Command::new(process::cargo());

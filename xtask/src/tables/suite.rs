@@ -67,12 +67,17 @@ impl Suite {
 
     /// The workloads as they will be asked for; `only` keeps those of that name.
     pub fn plan(&self, only: &[String]) -> Result<Vec<Planned>> {
+        let mut planned =
+            self.workload.iter().map(|entry| self.planned(entry)).collect::<Result<Vec<_>>>()?;
+        // By name, or as tables print it: `point-select`, `point-select/text`.
         let known: Vec<String> = Workload::NAMES.iter().map(|n| n.to_string()).collect();
-        if let Some(wrong) = only.iter().find(|name| !known.contains(name)) {
+        let labels: Vec<String> = planned.iter().map(|planned| planned.workload.label()).collect();
+        if let Some(wrong) = only.iter().find(|name| !known.contains(name) && !labels.contains(name)) {
             return Err(unknown("workload", wrong, &known).into());
         }
-        let entries = self.workload.iter().filter(|entry| only.is_empty() || only.contains(&entry.name));
-        let planned = entries.map(|entry| self.planned(entry)).collect::<Result<Vec<_>>>()?;
+        let named =
+            |label: &str| only.iter().any(|name| label == name || label.split('/').next() == Some(name));
+        planned.retain(|planned| only.is_empty() || named(&planned.workload.label()));
         if planned.is_empty() {
             let what = format!("the suite `{}` has no workload {}", self.name, only.join(" or "));
             return Err(Failure::new(Kind::Usage, what)

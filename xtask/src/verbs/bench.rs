@@ -7,6 +7,7 @@ use anyhow::Result;
 use model::message::{Caveat, CaveatKind};
 use model::record::{Header, Line, Outcome, RecordedError, SCHEMA_VERSION};
 use model::request::Backend;
+use xshell::{Shell, cmd};
 
 use super::common::What;
 use crate::failure::{Failure, Kind, kind_of};
@@ -15,12 +16,14 @@ use crate::machines::qemu_user::QemuUser;
 use crate::machines::{self, Machine};
 use crate::pipeline::{From, Pipeline};
 use crate::stages::bench_binary::{self, BenchBinary};
+use crate::stages::bundle::BENCH;
 use crate::stages::deployment::{self, Deployment};
 use crate::stages::record::{self, Writer};
 use crate::stages::run::{self, Workload};
 use crate::stages::server::{self, Server};
+use crate::stages::toolchain::Toolchain;
 use crate::tables::suite::{Planned, Suite};
-use crate::{interrupt, report, ui};
+use crate::{interrupt, process, report, ui};
 
 /// Build, deploy and bench a product on a target; ends with a table and a record.
 #[derive(clap::Args)]
@@ -59,7 +62,7 @@ pub struct Args {
     #[arg(long = "server-arg", value_name = "ARGUMENT")]
     server_arguments: Vec<String>,
     /// Bench the harness itself: no server, every operation completes at once.
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["tcp", "port", "server_arguments"])]
     null: bool,
     /// Folder for records; left out: `records` in the checkout.
     #[arg(long)]
@@ -110,9 +113,9 @@ pub fn run(args: Args) -> Result<()> {
         lines
             .iter()
             .flatten()
-            .try_for_each(|line| serde_json::to_string(line).map(|text| println!("{text}")))?;
+            .try_for_each(|line| serde_json::to_string(line).map(|text| ui::print(&text)))?;
     } else if !lines.is_empty() {
-        report::table(&lines).print();
+        report::print(&lines);
         let caveats: Vec<String> = lines.iter().flat_map(|record| report::caveats(record)).collect();
         let mut said: Vec<&String> = Vec::new();
         for caveat in &caveats {
@@ -146,42 +149,41 @@ struct Bench<'a> {
 impl Bench<'_> {
     /// Everything is built before anything is timed. The records' paths go to `records` even where one fails.
     fn all(&self, records: &mut Vec<PathBuf>) -> Result<()> {
+        let home = &self.pipeline.home;
         let host = match self.args.client {
-            Client::Host => Some(bench_binary::for_host(&self.pipeline.home)?),
+            Client::Host => Some(bench_binary::for_host(home)?),
             Client::Target => None,
         };
         if let (true, Some(host)) = (self.args.null, &host) {
-            return self.one(&Place::Host(host), None, records);
+            return self.one(&Setting { place: Place::Host(host), machine: None, deployment: None }, records);
         }
-        let toolchain = self.pipeline.toolchain(&self.args.from)?;
+        let toolchain = self.pipeline.toolchain(if self.args.null { &[] } else { &self.args.from })?;
         let machine = QemuUser::new(&toolchain);
+        if self.args.null {
+            // Without a server there is nothing to deploy: the toolchain's own libraries will do.
+            let place = Place::Toolchain(&toolchain, &bench_binary::for_target(home, &toolchain)?);
+            return self.one(&Setting { place, machine: Some(&machine), deployment: None }, records);
+        }
         let mut deployments = Vec::new();
-        for from in &self.args.from {
-            let bundle = self.pipeline.bundle(&toolchain, *from)?;
-            deployments.push(deployment::make(&self.pipeline.home, &bundle)?);
+        for (index, from) in self.args.from.iter().enumerate() {
+            if !self.args.from[..index].contains(from) {
+                deployments.push(deployment::make(home, &self.pipeline.bundle(&toolchain, *from)?)?);
+            }
         }
         for deployment in &deployments {
             let place = host.as_ref().map_or(Place::Target(&machine, deployment), Place::Host);
-            self.one(&place, Some((&machine, deployment)), records)?;
-            if self.args.null {
-                // Without a server one build is like another.
-                break;
-            }
+            let setting = Setting { place, machine: Some(&machine), deployment: Some(deployment) };
+            self.one(&setting, records)?;
         }
         Ok(())
     }
 
     /// One record.
-    fn one(
-        &self,
-        place: &Place,
-        on: Option<(&dyn Machine, &Deployment)>,
-        records: &mut Vec<PathBuf>,
-    ) -> Result<()> {
+    fn one(&self, setting: &Setting, records: &mut Vec<PathBuf>) -> Result<()> {
         let folder = self.args.records.clone().unwrap_or_else(|| repository().join("records"));
-        let mut record = Writer::create(&folder, self.header(on))?;
+        let mut record = Writer::create(&folder, self.header(setting))?;
         records.push(record.path().to_path_buf());
-        let result = self.workloads(place, on, &mut record);
+        let result = self.workloads(setting, &mut record);
         let (outcome, error) = match &result {
             Ok(()) => (Outcome::Complete, None),
             Err(error) => recorded(error),
@@ -194,11 +196,10 @@ impl Bench<'_> {
         result
     }
 
-    fn header(&self, on: Option<(&dyn Machine, &Deployment)>) -> Header {
+    fn header(&self, setting: &Setting) -> Header {
         let pipeline = &self.pipeline;
-        let bundle =
-            on.filter(|_| !self.args.null).map(|(_, deployment)| deployment.manifest().facts.clone());
-        let machine = on.map_or("local", |(machine, _)| machine.name()).to_string();
+        let bundle = setting.deployment.map(|deployment| deployment.manifest().facts.clone());
+        let machine = setting.machine.map_or("local", |machine| machine.name()).to_string();
         let what =
             bundle.as_ref().map_or("null".into(), |b| format!("{}-{}-{}", b.product, b.release, b.origin));
         Header {
@@ -206,34 +207,31 @@ impl Bench<'_> {
             id: record::new_id(&[&pipeline.target.name, &what, &machine]),
             started_at: record::now(),
             portbench_version: env!("CARGO_PKG_VERSION").into(),
+            portbench_commit: commit(),
+            bench_binary_sha256: setting.place.sha256(),
             command: std::env::args().skip(1).collect(),
             target: pipeline.target.name.clone(),
             suite: self.args.suite.clone(),
             bundle,
-            machine: machines::facts(&machine, on.and_then(|(machine, _)| machine.emulator())),
+            machine: machines::facts(&machine, setting.machine.and_then(|machine| machine.emulator())),
         }
     }
 
-    fn workloads(
-        &self,
-        place: &Place,
-        on: Option<(&dyn Machine, &Deployment)>,
-        record: &mut Writer,
-    ) -> Result<()> {
-        let mut server = match on.filter(|_| !self.args.null) {
-            Some((machine, deployment)) => Some(self.server(machine, deployment, record)?),
-            None => None,
+    fn workloads(&self, setting: &Setting, record: &mut Writer) -> Result<()> {
+        let mut server = match (setting.machine, setting.deployment) {
+            (Some(machine), Some(deployment)) => Some(self.server(machine, deployment, record)?),
+            _ => None,
         };
-        let caveats = on.map(|(machine, _)| machine.caveats()).unwrap_or_default();
-        for caveat in caveats.into_iter().filter(|_| server.is_some() || matches!(place, Place::Target(..))) {
+        let caveats = setting.machine.map(|machine| machine.caveats()).unwrap_or_default();
+        for caveat in caveats.into_iter().filter(|c| server.is_some() || c.kind == CaveatKind::Emulated) {
             record.append(&Line::Caveat(caveat))?;
         }
-        if matches!(place, Place::Host(_)) && on.is_some() {
+        if matches!(setting.place, Place::Host(_)) && setting.machine.is_some() {
             let detail = "the load generator ran on the host, natively, not on the target".into();
             record.append(&Line::Caveat(Caveat { kind: CaveatKind::ClientOnHost, detail }))?;
         }
         // Loading and checking the data is the server's work as well: its machine sets the pace.
-        let slowdown = on.map_or(1.0, |(machine, _)| machine.slowdown());
+        let slowdown = setting.machine.map_or(1.0, |machine| machine.slowdown());
         let log = self.pipeline.home.log(&format!("client-{}", file_stem(record)))?;
         for (index, planned) in self.plan.iter().enumerate() {
             interrupt::check()?;
@@ -244,7 +242,7 @@ impl Bench<'_> {
             });
             let client = self.args.client.name();
             let workload = Workload { index: index as u32, planned, backend, client, slowdown, log: &log };
-            run::run(&workload, place.command(), server.as_mut(), record)?;
+            run::run(&workload, setting.place.command(), server.as_mut(), record)?;
             interrupt::check()?;
         }
         server.map_or(Ok(()), Server::stop)
@@ -273,9 +271,19 @@ impl Bench<'_> {
     }
 }
 
+/// What one record is made on.
+struct Setting<'a> {
+    place: Place<'a>,
+    /// The machine of server or client; `None`: the null back-end on this host.
+    machine: Option<&'a dyn Machine>,
+    /// What the server is started from; `None`: the null back-end.
+    deployment: Option<&'a Deployment>,
+}
+
 /// Where the load generator runs.
 enum Place<'a> {
     Target(&'a dyn Machine, &'a Deployment),
+    Toolchain(&'a Toolchain, &'a BenchBinary),
     Host(&'a BenchBinary),
 }
 
@@ -283,9 +291,27 @@ impl Place<'_> {
     fn command(&self) -> Command {
         match self {
             Place::Target(machine, deployment) => machine.command(deployment, &deployment.bench()),
+            Place::Toolchain(toolchain, binary) => toolchain.run(binary.path()),
             Place::Host(binary) => Command::new(binary.path()),
         }
     }
+
+    fn sha256(&self) -> String {
+        match self {
+            Place::Target(_, deployment) => {
+                deployment.manifest().files.get(BENCH).cloned().unwrap_or_default()
+            }
+            Place::Toolchain(_, binary) | Place::Host(binary) => binary.sha256().to_string(),
+        }
+    }
+}
+
+/// The commit of the checkout, with `-dirty` where it was changed since; `None` outside of git.
+fn commit() -> Option<String> {
+    let (sh, folder) = (Shell::new().ok()?, repository());
+    let text =
+        process::output(cmd!(sh, "git -C {folder} describe --always --dirty --abbrev=12 --match=")).ok()?;
+    Some(text.trim().to_string())
 }
 
 fn file_stem(record: &Writer) -> String {

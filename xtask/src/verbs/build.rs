@@ -4,6 +4,7 @@ use anyhow::Result;
 
 use super::common::What;
 use crate::pipeline::From;
+use crate::ui;
 
 /// Cross-compile a product for a target and pack it, checked, into one bundle.
 #[derive(clap::Args)]
@@ -26,11 +27,13 @@ pub fn run(args: Args) -> Result<()> {
     let pipeline = args.what.pipeline()?;
     let toolchain = pipeline.toolchain(&[args.from])?;
     let bundle = pipeline.bundle(&toolchain, args.from)?;
-    if args.json {
-        let value = serde_json::json!({
-            "bundle": bundle.file(), "key": bundle.key(), "manifest": bundle.manifest(),
-        });
-        println!("{}", serde_json::to_string_pretty(&value)?);
+    if !args.json {
+        ui::print(&bundle.file().display().to_string());
+        return Ok(());
     }
+    let value = serde_json::json!({
+        "bundle": bundle.file(), "key": bundle.key(), "manifest": bundle.manifest(),
+    });
+    ui::print(&serde_json::to_string_pretty(&value)?);
     Ok(())
 }

@@ -12,7 +12,7 @@ use crate::stages::sysroot::Sysroot;
 use crate::stages::{rust_std, sysroot, toolchain};
 use crate::tables::product::Product;
 use crate::tables::target::Target;
-use crate::ui::Table;
+use crate::ui::{self, Table};
 use crate::{debian, machines, setup};
 
 /// Check what a target and a product need on this host; each check with its fix. Changes nothing.
@@ -89,7 +89,7 @@ pub fn run(args: Args) -> Result<()> {
     checks.extend(resources(&home, &product)?);
     checks.push(cache());
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&checks)?);
+        ui::print(&serde_json::to_string_pretty(&checks)?);
     } else {
         let mut table = Table::new(&["check", "status", "found", "fix"]);
         for check in &checks {
@@ -182,34 +182,39 @@ fn sysroot_check(home: &Home, target: &Target) -> (Check, Option<Sysroot>) {
 
 /// Each emulator that is here is tried on a program of the baseline CPU: its version alone proves nothing.
 fn emulators(home: &Home, target: &Target, sysroot: Option<&Sysroot>) -> Result<Vec<Check>> {
-    let fetch = format!("cargo xtask toolchain --target {} fetches one for portbench alone", target.name);
+    let fetch = match std::env::var_os(emulator::VARIABLE) {
+        Some(_) => format!("unset {}", emulator::VARIABLE),
+        None => format!("cargo xtask toolchain --target {} fetches one for portbench alone", target.name),
+    };
     let mut checks = Vec::new();
     for (program, version) in emulator::present(home, target)? {
-        let name = format!("emulator {}", program.display());
+        let (name, shown) = ("emulator", program.display().to_string());
         let Some(version) = version else {
-            checks.push(check(&name, Status::Broken, "does not start", &fetch));
+            checks.push(check(name, Status::Broken, format!("{shown} does not start"), &fetch));
             continue;
         };
         if !emulator::new_enough(&version, target) {
-            let why =
-                format!("version {version}, {} is needed: {}", target.emulator.minimum, target.emulator.why);
-            checks.push(check(&name, Status::Advice, why, &fetch));
+            let why = format!(
+                "{shown}: version {version}, {} is needed: {}",
+                target.emulator.minimum, target.emulator.why
+            );
+            checks.push(check(name, Status::Advice, why, &fetch));
             continue;
         }
         let candidate = Emulator::candidate(program, version.clone(), target);
         let tried = sysroot.and_then(|sysroot| toolchain::try_emulator(home, target, sysroot, &candidate));
         checks.push(match tried {
             Some(Ok(())) => check(
-                &name,
+                name,
                 Status::Ok,
-                format!("version {version}, runs a program at -cpu {}", candidate.cpu()),
+                format!("{shown}: version {version}, runs a program at -cpu {}", candidate.cpu()),
                 "",
             ),
-            Some(Err(error)) => check(&name, Status::Broken, error.to_string(), &fetch),
+            Some(Err(error)) => check(name, Status::Broken, error.to_string(), &fetch),
             None => check(
-                &name,
+                name,
                 Status::NotYet,
-                format!("version {version}, not tried: no toolchain was made yet"),
+                format!("{shown}: version {version}, not tried: no toolchain was made yet"),
                 &fetch,
             ),
         });

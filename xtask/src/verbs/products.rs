@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use crate::tables::product::Product;
-use crate::ui::Table;
+use crate::ui::{self, Table};
 
 /// List the products and their pinned releases.
 #[derive(clap::Args)]
@@ -20,20 +20,14 @@ pub struct Args {
 pub fn run(args: Args) -> Result<()> {
     let products = Product::names()?.iter().map(|name| Product::load(name)).collect::<Result<Vec<_>>>()?;
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&products)?);
+        ui::print(&serde_json::to_string_pretty(&products)?);
         return Ok(());
     }
     let mut table = Table::new(&["product", "release", "MiB", "sha256", "description"]);
     for product in &products {
         for release in &product.release {
             let size = format!("{:.1}", release.size as f64 / f64::from(1 << 20));
-            let cells = [
-                &product.name,
-                &release.version,
-                &size,
-                &release.sha256[..16].to_string(),
-                &product.description,
-            ];
+            let cells = [&product.name, &release.version, &size, &release.sha256, &product.description];
             table.row(cells.map(String::clone));
         }
     }

@@ -19,7 +19,7 @@ pub struct Args {
 
 #[derive(clap::Subcommand)]
 enum What {
-    /// Check that files are valid records; exit code 44 names the first that is not.
+    /// Check that files are valid records; stops at the first that is not, with exit code 44.
     Check {
         /// The files.
         #[arg(required = true)]
@@ -34,7 +34,7 @@ pub fn run(args: Args) -> Result<()> {
     match args.what {
         What::Schema => {
             let schema = schemars::schema_for!(model::record::Line);
-            println!("{}", serde_json::to_string_pretty(&schema)?);
+            ui::print(&serde_json::to_string_pretty(&schema)?);
         }
         What::Check { records } => {
             for path in records {

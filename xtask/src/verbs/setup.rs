@@ -37,18 +37,18 @@ pub fn run(args: Args) -> Result<()> {
     }
     let wanted = setup::packages(&target, Some(&product));
     if debian::codename().is_none() {
-        println!("# {} is not Debian; what these packages hold is needed:", debian::host_name());
-        println!("{}", wanted.join(" "));
+        ui::print(&format!("# {} is not Debian; what these packages hold is needed:", debian::host_name()));
+        ui::print(&wanted.join(" "));
         return Ok(());
     }
     let absent = setup::missing(&wanted)?;
     if absent.is_empty() {
-        println!("# nothing is missing");
+        ui::print("# nothing is missing");
         return Ok(());
     }
     let prefix: &[&str] = if setup::privilege() == setup::Privilege::Root { &[] } else { &["sudo"] };
     for words in setup::commands(&absent, prefix) {
-        println!("{}", words.join(" "));
+        ui::print(&words.join(" "));
     }
     Ok(())
 }

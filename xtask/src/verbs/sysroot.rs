@@ -30,7 +30,7 @@ pub fn run(args: Args) -> Result<()> {
     let sysroot = sysroot::make(&Home::open()?, &target, args.renew)?;
     if args.json {
         let value = serde_json::json!({ "folder": sysroot.root(), "packages": sysroot.packages() });
-        println!("{}", serde_json::to_string_pretty(&value)?);
+        ui::print(&serde_json::to_string_pretty(&value)?);
         return Ok(());
     }
     ui::step("sysroot", &format!("{} packages in {}", sysroot.packages().len(), sysroot.root().display()));

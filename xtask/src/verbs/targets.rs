@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use crate::tables::target::Target;
-use crate::ui::Table;
+use crate::ui::{self, Table};
 
 /// List the targets.
 #[derive(clap::Args)]
@@ -18,7 +18,7 @@ pub struct Args {
 pub fn run(args: Args) -> Result<()> {
     let targets = Target::names()?.iter().map(|name| Target::load(name)).collect::<Result<Vec<_>>>()?;
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&targets)?);
+        ui::print(&serde_json::to_string_pretty(&targets)?);
         return Ok(());
     }
     let mut table = Table::new(&["target", "byte order", "baseline", "emulator", "description"]);

@@ -30,7 +30,7 @@ pub fn run(args: Args) -> Result<()> {
             "probed": made.probed(), "emulator": made.emulator(), "rust": made.rust(),
             "sysroot": made.sysroot().root(),
         });
-        println!("{}", serde_json::to_string_pretty(&value)?);
+        ui::print(&serde_json::to_string_pretty(&value)?);
         return Ok(());
     }
     ui::step("toolchain", made.compiler());
