@@ -1,6 +1,8 @@
 //! The command line: names that are wrong, help that shows examples, tables that can be cut.
 
-use portbench_tests::run;
+use std::process::{Command, Stdio};
+
+use portbench_tests::{call, run, xtask};
 
 const VERBS: [&str; 12] = [
     "bench",
@@ -77,4 +79,24 @@ fn doctor_names_each_check_with_its_fix() {
         let fix = check["fix"].as_str().unwrap_or_default();
         assert_eq!(fix.is_empty(), check["status"] == "ok", "{check}");
     }
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_failure() {
+    for words in [["record", "schema"], ["targets", "--json"], ["products", "--json"]] {
+        let mut command = Command::new(xtask());
+        let mut child =
+            command.args(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("xtask starts");
+        drop(child.stdout.take());
+        let output = child.wait_with_output().expect("xtask ends");
+        assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+#[test]
+fn a_file_or_folder_that_cannot_be_used_is_named_with_what_to_do() {
+    run("show /nonexistent/record.jsonl").expect_code(2).expect_said(&["/nonexistent/record.jsonl", "next:"]);
+    let in_the_way = tempfile::NamedTempFile::new().expect("a file");
+    let call = call(&["doctor"]).env("PORTBENCH_HOME", in_the_way.path());
+    call.run().expect_code(2).expect_said(&["PORTBENCH_HOME", "next:"]);
 }
