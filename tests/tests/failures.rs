@@ -1,7 +1,7 @@
 //! What goes wrong for people: each kind has its own message, exit code and next step, and loses nothing.
 
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Command;
 
@@ -16,11 +16,10 @@ fn captive_portal() -> u16 {
     let port = listener.local_addr().expect("its address").port();
     std::thread::spawn(move || {
         for mut stream in listener.incoming().flatten() {
-            let mut request = [0; 4096];
             // A tunnel is granted; whatever is asked through it gets the portal's page.
-            while let Ok(length @ 1..) = stream.read(&mut request) {
+            while let Some(request) = read_request(&mut stream) {
                 let page: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\nConnection: close\r\n\r\nlogin!";
-                let tunnel = request[..length].starts_with(b"CONNECT ");
+                let tunnel = request.starts_with(b"CONNECT ");
                 let answer = if tunnel { b"HTTP/1.1 200 Connection established\r\n\r\n" } else { page };
                 if stream.write_all(answer).is_err() || !tunnel {
                     break;
@@ -29,6 +28,19 @@ fn captive_portal() -> u16 {
         }
     });
     port
+}
+
+/// A whole request, or the beginning of something that is not HTTP (a TLS handshake); `None`: the other side has gone.
+fn read_request(stream: &mut TcpStream) -> Option<Vec<u8>> {
+    let mut request = Vec::new();
+    let mut part = [0; 4096];
+    loop {
+        let length = stream.read(&mut part).ok().filter(|length| *length > 0)?;
+        request.extend_from_slice(&part[..length]);
+        if request.ends_with(b"\r\n\r\n") || !request[0].is_ascii_uppercase() {
+            return Some(request);
+        }
+    }
 }
 
 #[test]
@@ -65,16 +77,18 @@ fn in_namespace(script: &str, arguments: &[&Path]) -> Ended {
     command.args(["--mount", "sh", "-ec", script, "sh"]).args(arguments);
     let output = command.output().expect("unshare (util-linux) starts");
     let ended = Ended::from(output);
-    let cannot = ended.stderr.contains("unshare failed") || ended.stderr.contains("mount:");
+    let cannot = ended.stderr.contains("unshare:") || ended.stderr.contains("mount:");
     assert!(!cannot, "this test needs mount namespaces, which are not allowed here:\n{}", ended.stderr);
     ended
 }
 
 #[test]
 fn without_rights_setup_prints_what_to_run() {
-    // The package database is hidden from this one process: everything is missing to it, and it is nobody.
+    // The package database is hidden from this one process: everything is missing to it, and it is nobody, but for
+    // reading a checkout that may be root's alone.
     let script = "mount --bind /dev/null /var/lib/dpkg/status; cp \"$1\" \"$2/xtask\"; chmod -R a+rwx \"$2\"; \
-                  PORTBENCH_HOME=\"$2\" exec setpriv --reuid=65534 --regid=65534 --clear-groups \"$2/xtask\" setup";
+                  PORTBENCH_HOME=\"$2\" exec setpriv --reuid=65534 --regid=65534 --clear-groups \
+                  --inh-caps=+dac_read_search --ambient-caps=+dac_read_search \"$2/xtask\" setup";
     let own = tempfile::tempdir_in("/tmp").expect("a home");
     in_namespace(script, &[xtask(), own.path()]).expect_code(3).expect_said(&[
         "packages are missing",
