@@ -118,7 +118,11 @@ impl AptRoot {
         let mut root = AptRoot { folder, config, log, suites: suites.to_vec(), fresh: true, _lock: lock };
         // A mirror may be half-way through its own update. What we need may be in the lists that did arrive.
         let sh = Shell::new()?;
-        if root.logged(NETWORK).run(root.ours(cmd!(sh, "apt-get update"))).is_err() {
+        if root
+            .logged(NETWORK)
+            .run(root.ours(cmd!(sh, "apt-get update -o APT::Update::Error-Mode=any")))
+            .is_err()
+        {
             interrupt::check()?;
             root.fresh = false;
         }
@@ -193,7 +197,9 @@ impl AptRoot {
         let said = process::tail(&self.log, 12);
         let missing = said.lines().find_map(|line| {
             let rest = line.strip_prefix("E: Unable to locate package ")?;
-            Some(rest.trim().to_string())
+            // The log holds earlier attempts as well, which may have asked for something else.
+            let name = rest.trim();
+            packages.iter().any(|package| package == name).then(|| name.to_string())
         });
         match missing {
             Some(name) => {

@@ -3,6 +3,7 @@
 //! Children that take long live in process groups of their own: the terminal's Ctrl-C reaches only this process, which
 //! then decides.
 
+use std::io::Write;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::Result;
@@ -22,7 +23,8 @@ pub fn install() -> Result<()> {
                 // The kernel ends our children with us: each asked for that when it started (see `process::guard`).
                 std::process::exit(Kind::Interrupted.exit_code().into());
             }
-            eprintln!("interrupted: ending in order (again to end at once)");
+            // Standard error may be a pipe whose reader has gone: this thread must live on all the same.
+            let _ = writeln!(std::io::stderr(), "interrupted: ending in order (again to end at once)");
         }
     });
     Ok(())

@@ -182,6 +182,8 @@ impl Logged<'_> {
     pub fn run_watched(&self, command: impl Into<Command>, mut each: impl FnMut(&str)) -> Result<()> {
         let command = command.into();
         let mut log = append(self.log)?;
+        // A log holds earlier attempts as well: what they said is no reason of this one's failure.
+        let begun_at = log.metadata()?.len();
         writeln!(log, "$ {}", shown(&command))?;
         let (reader, writer) = std::io::pipe()?;
         let stdio = [Stdio::null(), writer.try_clone()?.into(), writer.into()];
@@ -209,11 +211,11 @@ impl Logged<'_> {
         }
         let status =
             child.wait(Duration::from_secs(3600))?.context("the program closed its output and goes on")?;
-        if status.success() { Ok(()) } else { Err(self.failed(status).into()) }
+        if status.success() { Ok(()) } else { Err(self.failed(status, begun_at).into()) }
     }
 
-    fn failed(&self, status: ExitStatus) -> Failure {
-        let tail = tail(self.log, 15);
+    fn failed(&self, status: ExitStatus, begun_at: u64) -> Failure {
+        let tail = tail_from(self.log, begun_at, 15);
         if status.code() == Some(NOT_STARTED) && tail.contains("cannot start") {
             return Failure::new(Kind::MissingPackages, format!("{} is not installed", self.name))
                 .log(self.log)
@@ -241,8 +243,13 @@ pub fn ending(status: ExitStatus) -> String {
 
 /// The last lines of a text file, for a message; empty where it cannot be read.
 pub fn tail(log: &Path, lines: usize) -> String {
+    tail_from(log, 0, lines)
+}
+
+/// [`tail`] of what stands behind the first `skipped` bytes.
+fn tail_from(log: &Path, skipped: u64, lines: usize) -> String {
     let bytes = std::fs::read(log).unwrap_or_default();
-    let text = String::from_utf8_lossy(&bytes);
+    let text = String::from_utf8_lossy(&bytes[(skipped as usize).min(bytes.len())..]);
     let all: Vec<&str> = text.lines().collect();
     all[all.len().saturating_sub(lines)..].join("\n")
 }
@@ -307,6 +314,14 @@ mod tests {
         let mut command = Command::new("cmake");
         command.args(["-DA=b c", "it's", "-G", "Ninja"]);
         assert_eq!(shown(&command), r"cmake '-DA=b c' 'it'\''s' -G Ninja");
+    }
+
+    #[test]
+    fn what_an_earlier_attempt_said_is_not_quoted() {
+        let log = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(log.path(), "No space left on device\nnew\n").unwrap();
+        assert_eq!(tail_from(log.path(), 24, 9), "new");
+        assert_eq!(tail_from(log.path(), 999, 9), "");
     }
 
     #[test]

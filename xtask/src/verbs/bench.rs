@@ -95,8 +95,8 @@ impl Client {
 
 fn positive(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
-        Ok(value) if value.is_finite() && value > 0.0 => Ok(value),
-        _ => Err("must be a number of seconds above 0".into()),
+        Ok(value) if value > 0.0 && value <= 1e6 => Ok(value),
+        _ => Err("must be a number of seconds above 0, at most 1000000".into()),
     }
 }
 
