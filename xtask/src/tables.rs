@@ -1,6 +1,7 @@
-//! The tables: targets, products, suites. Files that people write, so every mistake is answered with file and line.
+//! The tables: targets, recipes, products, suites. Files that people write, so every mistake is answered with file and line.
 
 pub mod product;
+pub mod recipe;
 pub mod suite;
 pub mod target;
 
