@@ -59,7 +59,7 @@ pub fn needed(path: &Path) -> Result<Vec<String>> {
     }
 }
 
-/// How a library is not of the target at all: class, byte order, machine, ABI. Empty where it is, and for linker scripts.
+/// How a library is not of the target at all: class, byte order, machine, ABI. Nothing for linker scripts.
 pub fn foreign(path: &Path, target: &Target) -> Result<Vec<String>> {
     if !is_elf(path)? {
         return Ok(Vec::new());

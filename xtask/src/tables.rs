@@ -1,4 +1,4 @@
-//! The tables: targets, recipes, products, suites. Files that people write, so every mistake is answered with file and line.
+//! The tables: targets, recipes, products, suites. People write them, so every mistake is answered with file and line.
 
 pub mod product;
 pub mod recipe;

@@ -144,11 +144,12 @@ fn from_source(home: &Home, target: &Target, renew: bool) -> Result<()> {
         ui::step("sysroot", &format!("{} with {} from source", target.name, names.join(", ")));
         home.need_space(2 << 30, "a sysroot")?;
         let root = work.join("root");
-        copy(base.root(), &root)?;
+        let (sh, from) = (Shell::new()?, base.root());
+        process::output(cmd!(sh, "cp --archive {from} {root}"))?;
         let mut packages = base.packages.clone();
         for recipe in &recipes {
             let built = library::make(home, target, &base, recipe)?;
-            copy(&built, &root)?;
+            add(&built, &root)?;
             packages.push(Package { name: recipe.name.clone(), version: recipe.source.version.clone() });
         }
         finish(work, target, packages)
@@ -180,11 +181,15 @@ fn base(home: &Home, target: &Target) -> Result<Sysroot> {
     Ok(sysroot(target, done.folder, done.receipt))
 }
 
-/// Copies what a folder holds into another, links as links.
-fn copy(from: &Path, to: &Path) -> Result<()> {
-    fs::create_dir_all(to)?;
-    let (sh, from) = (Shell::new()?, from.join("."));
-    process::output(cmd!(sh, "cp --archive {from} {to}")).map(drop)
+/// Copies what a library installed into the sysroot, links as links; documents and programs stay behind.
+fn add(built: &Path, root: &Path) -> Result<()> {
+    for folder in tree::KEPT.iter().filter(|folder| built.join(folder).is_dir()) {
+        let to = root.join(folder);
+        fs::create_dir_all(&to)?;
+        let (sh, from) = (Shell::new()?, built.join(folder).join("."));
+        process::output(cmd!(sh, "cp --archive {from} {to}"))?;
+    }
+    Ok(())
 }
 
 /// Makes links relative, checks every library, and writes down what is there.

@@ -1,4 +1,4 @@
-//! A recipe: a library that is built here, for targets that have no packages of it, as its file in `xtask/recipes` says.
+//! A recipe: a library that is built here, for targets that have no package of it; one file of `xtask/recipes`.
 //!
 //! No recipe knows an architecture: where a build needs a word for one, the target's file has it.
 
@@ -137,9 +137,9 @@ mod tests {
             assert!(recipe.source.locators.len() > 1, "{name} can be had from one place only");
             assert!(!recipe.steps.iter().any(Vec::is_empty) && !recipe.files.is_empty(), "{name}");
             assert!(!recipe.licence.is_empty() && !recipe.description.is_empty(), "{name}");
-            let version = &recipe.source.version;
-            let named = recipe.files.iter().chain(recipe.says.iter().map(|says| &says.text));
-            assert!(named.into_iter().count() > 1, "{name}: nothing tells the version {version}");
+            // Something in the result tells the version: a text, or the number of the library itself.
+            let numbered = |file: &String| file.rsplit_once(".so.").is_some_and(|(_, n)| n.contains('.'));
+            assert!(!recipe.says.is_empty() || recipe.files.iter().any(numbered), "{name} tells no version");
         }
     }
 

@@ -21,11 +21,9 @@ use crate::{debian, ui};
 const RECIPE: u32 = 1;
 
 /// Variables of the host that would change what is built.
-const NOT_OURS: [&str; 12] = [
+const NOT_OURS: [&str; 10] = [
     "AS",
-    "CFLAGS",
     "CPPFLAGS",
-    "CXXFLAGS",
     "LDFLAGS",
     "LIBS",
     "MAKEFLAGS",
@@ -86,7 +84,7 @@ pub fn make(home: &Home, target: &Target, base: &Sysroot, recipe: &Recipe) -> Re
         for step in &inputs.instructions.steps {
             builder.run(step)?;
         }
-        let files = builder.check(&inputs.instructions, recipe)?;
+        let files = check(builder.root, &inputs.instructions, recipe, target, &log)?;
         crate::stage::remove(&build)?;
         Ok(Built { files })
     })?;
@@ -149,41 +147,102 @@ impl Builder<'_> {
         command.env("PKG_CONFIG_SYSROOT_DIR", self.base.root());
         Ok(())
     }
+}
 
-    /// What the recipe promises is there, says its version, and is the target's; how many files there are.
-    fn check(&self, promised: &Instructions, recipe: &Recipe) -> Result<u64> {
-        let mut wrong = Vec::new();
-        for name in promised.files.iter().filter(|name| !self.root.join(name).exists()) {
-            wrong.push(format!("{name} is missing"));
+/// What the recipe promises is there, says its version, and is the target's; how many files there are.
+fn check(root: &Path, promised: &Instructions, recipe: &Recipe, target: &Target, log: &Path) -> Result<u64> {
+    let missing = promised.files.iter().filter(|name| !root.join(name).exists());
+    let mut wrong: Vec<String> = missing.map(|name| format!("{name} is missing")).collect();
+    for says in &promised.says {
+        let text = fs::read_to_string(root.join(&says.file)).unwrap_or_default();
+        if !text.contains(&says.text) {
+            wrong.push(format!("{} does not say `{}`", says.file, says.text));
         }
-        for says in &promised.says {
-            let text = fs::read_to_string(self.root.join(&says.file)).unwrap_or_default();
-            if !text.contains(&says.text) {
-                wrong.push(format!("{} does not say `{}`", says.file, says.text));
-            }
-        }
-        if !wrong.is_empty() {
-            let what = format!(
-                "{} {} is not what its recipe promises: {}",
-                recipe.name,
-                recipe.source.version,
-                wrong.join("; ")
-            );
-            return Err(Failure::new(Kind::VerificationFailed, what)
-                .log(self.log)
-                .next(format!("mend xtask/recipes/{}.toml, then {}", recipe.name, again(self.target)))
-                .into());
-        }
-        let mut files = Vec::new();
-        tree::walk(self.root, &mut |path| {
-            files.push(path.strip_prefix(self.root)?.display().to_string());
-            Ok(())
-        })?;
-        check_libraries(self.root, &files, self.target)?;
-        Ok(files.len() as u64)
     }
+    if !wrong.is_empty() {
+        let (name, version) = (&recipe.name, &recipe.source.version);
+        let what = format!("{name} {version} is not what its recipe promises: {}", wrong.join("; "));
+        let next = format!("mend xtask/recipes/{name}.toml, then {}", again(target));
+        return Err(Failure::new(Kind::VerificationFailed, what).log(log).next(next).into());
+    }
+    let mut files = Vec::new();
+    tree::walk(root, &mut |path| {
+        files.push(path.strip_prefix(root)?.display().to_string());
+        Ok(())
+    })?;
+    check_libraries(root, &files, target)?;
+    Ok(files.len() as u64)
 }
 
 fn again(target: &Target) -> String {
     format!("cargo xtask sysroot --target {}", target.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::elf::tiny_library;
+    use crate::failure::kind_of;
+
+    /// A recipe of one library and one header, and what was built by it.
+    fn built(says: &str, library: &[u8]) -> (tempfile::TempDir, Recipe) {
+        let mut recipe = Recipe::load(&Recipe::names().unwrap()[0]).unwrap();
+        recipe.steps.clear();
+        recipe.files = vec!["{libdir}/libz.so.1".into()];
+        recipe.says =
+            vec![crate::tables::recipe::Says { file: "usr/z.h".into(), text: "VERSION 1.2.13".into() }];
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir_all(folder.path().join("usr/lib/x")).unwrap();
+        fs::write(folder.path().join("usr/z.h"), says).unwrap();
+        fs::write(folder.path().join("usr/lib/x/libz.so.1"), library).unwrap();
+        (folder, recipe)
+    }
+
+    fn checked(folder: &Path, recipe: &Recipe, target: &Target) -> Result<u64> {
+        let words = Words::from([("libdir".into(), "usr/lib/x".into())]);
+        check(folder, &recipe.for_target(&words)?, recipe, target, Path::new("/log"))
+    }
+
+    fn refused(folder: &Path, recipe: &Recipe, target: &Target, says: &str) {
+        let error = checked(folder, recipe, target).unwrap_err();
+        assert_eq!(kind_of(&error), Some(Kind::VerificationFailed));
+        assert!(error.to_string().contains(says) && error.to_string().contains("next: "), "{error}");
+    }
+
+    #[test]
+    fn another_version_a_missing_file_and_a_library_of_the_host_are_refused() {
+        let all: Vec<Target> =
+            Target::names().unwrap().iter().map(|name| Target::load(name).unwrap()).collect();
+        let (target, other) = (&all[0], &all[1]);
+        let (folder, recipe) = built("#define VERSION 1.2.13", &tiny_library(target));
+        assert_eq!(checked(folder.path(), &recipe, target).unwrap(), 2);
+        fs::write(folder.path().join("usr/z.h"), "#define VERSION 1.3").unwrap();
+        refused(folder.path(), &recipe, target, "usr/z.h does not say `VERSION 1.2.13`");
+        fs::remove_file(folder.path().join("usr/lib/x/libz.so.1")).unwrap();
+        refused(folder.path(), &recipe, target, "usr/lib/x/libz.so.1 is missing");
+        let (folder, recipe) = built("#define VERSION 1.2.13", &tiny_library(other));
+        refused(folder.path(), &recipe, target, "usr/lib/x/libz.so.1 is ");
+    }
+
+    #[test]
+    fn a_build_sees_the_targets_compiler_and_no_libraries_of_the_host() {
+        let target = Target::load(&Target::names().unwrap()[0]).unwrap();
+        let base = Sysroot { root: "/base".into(), packages: Vec::new(), multiarch: "x".into() };
+        let here = Path::new("/w");
+        let builder = Builder { target: &target, base: &base, build: here, root: here, log: here };
+        let mut command = Command::new("make");
+        builder.environment(&mut command).unwrap();
+        let value = |name: &str| {
+            let found = command.get_envs().find(|(key, _)| *key == name);
+            found.expect("it is set or removed").1.map(|value| value.to_string_lossy().into_owned())
+        };
+        let compiler = value("CC").unwrap();
+        assert!(compiler.starts_with(&format!("{} --sysroot=/base", target.tool("gcc"))), "{compiler}");
+        assert!(target.cpu.flags.iter().all(|flag| compiler.ends_with(flag)), "{compiler}");
+        assert_eq!(value("PKG_CONFIG_LIBDIR").unwrap(), "/base/usr/lib/x/pkgconfig:/base/usr/lib/pkgconfig");
+        assert_eq!(value("PKG_CONFIG_SYSROOT_DIR").unwrap(), "/base");
+        for name in NOT_OURS {
+            assert_eq!(value(name), None);
+        }
+    }
 }

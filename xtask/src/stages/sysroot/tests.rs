@@ -56,3 +56,17 @@ fn a_library_that_was_replaced_by_another_byte_orders_is_found_later() {
     let error = check_complete(folder.path(), &target).unwrap_err();
     assert_eq!(kind_of(&error), Some(Kind::SysrootIncomplete));
 }
+
+#[test]
+fn of_a_built_library_only_what_compilers_and_loaders_look_at_is_added() {
+    let folder = tempfile::tempdir().unwrap();
+    let (built, root) = (folder.path().join("built"), folder.path().join("root"));
+    for name in ["usr/lib/x", "usr/include", "usr/bin", "usr/share/man", "etc"] {
+        fs::create_dir_all(built.join(name)).unwrap();
+        fs::write(built.join(name).join("file"), "").unwrap();
+    }
+    symlink("file", built.join("usr/lib/x/link")).unwrap();
+    add(&built, &root).unwrap();
+    assert_eq!(tree::settle(&root).unwrap(), ["usr/include/file", "usr/lib/x/file", "usr/lib/x/link"]);
+    assert!(root.join("usr/lib/x/link").is_symlink());
+}
