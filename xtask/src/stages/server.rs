@@ -1,5 +1,6 @@
 //! A server of a deployment: its data folder made, started, ready, read back, and stopped whatever happens.
 
+mod io_method;
 mod place;
 mod watch;
 
@@ -291,7 +292,14 @@ impl Starter<'_> {
                 .into());
         }
         let log = fs::read_to_string(self.log).unwrap_or_default();
+        let means = io_method::means(&log, &settings);
         Ok(ServerFacts {
+            io_method: means.io_method,
+            io_fallback: means.fell_back,
+            crc32_method: means.crc32_method,
+            data_folder: None,
+            allowed_cpus: None,
+            memory_policy: None,
             version: settings.get("version").cloned().unwrap_or_default(),
             ready_s: ready.as_secs_f64(),
             warnings: watch::warnings(&log),
