@@ -9,6 +9,7 @@ mod failure;
 mod home;
 mod interrupt;
 mod machines;
+mod placement;
 mod pipeline;
 mod process;
 mod report;

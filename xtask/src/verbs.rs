@@ -41,7 +41,8 @@ Examples:
 
 Exit codes:
   0 ok   1 bug   2 usage   3 a stage failed (31 disk full, 32 emulator broken, 33 port in use, 34 server died at start,
-  35 server lost in mid-run, 36 server not ready in time)   4 a verification failed (41 corrupt download, 42 incomplete
+  35 server lost in mid-run, 36 server not ready in time, 37 machine unreachable, 38 guest failed, 39 wrong machine)
+  4 a verification failed (41 corrupt download, 42 incomplete
   sysroot, 43 wrong data, 44 bad record)   130 interrupted";
 
 #[derive(Subcommand)]
