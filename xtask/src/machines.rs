@@ -1,6 +1,7 @@
 //! Where a bundle runs. Each kind of machine is one module; what is above them knows only these traits.
 
 mod direct;
+pub mod name;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -11,10 +12,25 @@ use anyhow::Result;
 use model::message::Caveat;
 use model::record::EmulatorFacts;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, Kind};
+use crate::home::Home;
+use crate::host;
 use crate::placement::Placement;
 use crate::stages::bundle::Bundle;
 use crate::stages::deployment::Deployed;
+use crate::stages::toolchain::Toolchain;
+use crate::tables::target::Target;
+
+use direct::Direct;
+use name::Name;
+
+/// What a person chooses of machines.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct Choices {
+    /// The file of ssh machines; left out: machines.toml in the checkout, else in the cache.
+    #[arg(long, value_name = "FILE")]
+    pub machines: Option<PathBuf>,
+}
 
 /// A machine, by its kind and name; nothing of it has been started.
 pub trait Machine {
@@ -36,10 +52,22 @@ pub trait Link {
     fn emulator(&self) -> Option<EmulatorFacts>;
     /// What every record of it must warn of.
     fn caveats(&self) -> Vec<Caveat>;
+    /// Whether its files, sockets and processes are this host's.
+    fn is_here(&self) -> bool {
+        false
+    }
+    /// Whether servers have native AIO or io_uring there.
+    fn has_native_io(&self) -> bool {
+        true
+    }
     /// Whether programs run as root there, which servers refuse unless told that it is meant.
     fn runs_as_root(&self) -> bool;
     /// The only TCP port on which a server can be reached from outside; `None`: any.
     fn server_port(&self) -> Option<u16> {
+        None
+    }
+    /// Seconds that its clock is ahead of this host's; `None` where it is this host's.
+    fn clock_ahead_s(&self) -> Option<f64> {
         None
     }
     /// How a client elsewhere reaches a server's TCP port.
@@ -52,6 +80,43 @@ pub trait Link {
     fn stop(self: Box<Self>) -> Result<()> {
         Ok(())
     }
+}
+
+/// A machine of that name for a target's programs.
+pub fn open<'a>(
+    name: &Name,
+    home: &'a Home,
+    toolchain: &'a Toolchain,
+    _choices: &Choices,
+) -> Result<Box<dyn Machine + 'a>> {
+    Ok(match name {
+        Name::Local => Box::new(Direct::local(home)),
+        Name::QemuUser => Box::new(Direct::qemu_user(home, toolchain)),
+        Name::QemuSystem | Name::Ssh(_) => return Err(Failure::new(Kind::Usage, "not yet").into()),
+    })
+}
+
+/// Why a target's programs can never run on a machine, whatever is installed there; `None` where they can.
+pub fn impossible(name: &Name, target: &Target, choices: &Choices) -> Result<Option<String>> {
+    Ok(match name {
+        Name::Local => {
+            let here = host::uname_machine();
+            (here != target.uname_machine).then(|| {
+                format!("this host is {here}, {} programs need {}", target.name, target.uname_machine)
+            })
+        }
+        Name::Ssh(_) => {
+            let there = target_of(name, choices)?;
+            (there != target.name)
+                .then(|| format!("{name} is a machine for {there}, not for {}", target.name))
+        }
+        Name::QemuUser | Name::QemuSystem => None,
+    })
+}
+
+/// The target of a machine of `machines.toml`.
+pub fn target_of(_name: &Name, _choices: &Choices) -> Result<String> {
+    Err(Failure::new(Kind::Usage, "not yet").into())
 }
 
 /// Where a client is that is not on the server's machine.

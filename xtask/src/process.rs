@@ -294,6 +294,34 @@ pub fn output(command: impl Into<Command>) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
+/// Runs a short program to its end and returns what it said; its standard error goes to a log.
+///
+/// # Errors
+/// `StageFailed` where it does not end well, or not within `limit`; `Interrupted` where the user does not wait.
+pub fn asked(name: &str, command: Command, limit: Duration, log: &Path) -> Result<String> {
+    let (reader, writer) = std::io::pipe()?;
+    let stdio = [Stdio::null(), writer.into(), append(log)?.into()];
+    let mut child = spawn_with(name, command, OnOurDeath::Kill, stdio)?;
+    let lines = lines_of(reader);
+    let until = Instant::now() + limit;
+    let mut said = String::new();
+    loop {
+        match lines.recv_timeout(TICK) {
+            Ok(line) => said += &(line + "\n"),
+            Err(RecvTimeoutError::Disconnected) => break,
+            Err(RecvTimeoutError::Timeout) if Instant::now() < until => interrupt::check()?,
+            Err(RecvTimeoutError::Timeout) => break,
+        }
+    }
+    let how = match child.wait(TICK * 50)? {
+        Some(status) if status.success() => return Ok(said),
+        Some(status) => ending(status),
+        None => format!("no end within {}", crate::ui::duration(limit)),
+    };
+    let what = format!("{name}: {how}\n{}", indented(&tail(log, 8)));
+    Err(Failure::new(Kind::StageFailed, what).log(log).next("the log's last lines say why").into())
+}
+
 /// The cargo that runs us, or the one in `$PATH`.
 pub fn cargo() -> OsString {
     std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())

@@ -8,6 +8,7 @@
 
 pub mod check;
 pub mod message;
+pub mod place;
 pub mod record;
 pub mod request;
 

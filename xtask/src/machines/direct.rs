@@ -96,6 +96,7 @@ impl Link for DirectLink {
             version: emulator.version().to_string(),
             cpu: emulator.cpu().to_string(),
             slowdown: *slowdown,
+            ..EmulatorFacts::default()
         })
     }
 
@@ -114,6 +115,14 @@ impl Link for DirectLink {
                 "qemu-user has neither native AIO nor io_uring: the server's I/O is simulated",
             ),
         ]
+    }
+
+    fn is_here(&self) -> bool {
+        true
+    }
+
+    fn has_native_io(&self) -> bool {
+        self.emulator.is_none()
     }
 
     fn runs_as_root(&self) -> bool {

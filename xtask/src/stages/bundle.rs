@@ -51,6 +51,16 @@ pub struct Manifest {
     pub files: BTreeMap<String, String>,
 }
 
+impl Manifest {
+    /// What a person calls it, e.g. `mariadb 10.11.18 (source)`.
+    pub fn label(&self) -> String {
+        let facts = &self.facts;
+        let words = [facts.product.as_str(), facts.release.as_str()];
+        let name = words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
+        format!("{name} ({}) for {}", facts.origin, self.target)
+    }
+}
+
 impl Bundle {
     /// The `.tar.zst` file.
     pub fn file(&self) -> &Path {
