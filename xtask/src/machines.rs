@@ -34,8 +34,6 @@ pub struct Choices {
 
 /// A machine, by its kind and name; nothing of it has been started.
 pub trait Machine {
-    /// Its name, as `--on` has it.
-    fn name(&self) -> &str;
     /// Puts the bundle there. Only what changed is moved.
     fn deploy(&self, bundle: &Bundle) -> Result<Deployed>;
     /// Brings up what runs programs there: a guest, a connection, or nothing.
@@ -44,6 +42,8 @@ pub trait Machine {
 
 /// A machine that programs can be run on. Dropped, everything that was started through it has ended.
 pub trait Link {
+    /// The program as somebody on the machine would start it, word by word.
+    fn line(&self, call: &Call) -> Vec<String>;
     /// A command of this host that stands for a program there: its streams, its exit code, its end.
     fn command(&self, call: &Call) -> Command;
     /// How many times slower than this host it is, at least 1: limits are scaled by it.
@@ -172,6 +172,12 @@ impl Call {
         self.arguments.extend(more.into_iter().map(Into::into));
         self
     }
+}
+
+/// What stands before a program of a bundle: its own loader, so that it runs on the bundle's libraries wherever it is.
+pub fn bundle_prefix(deployed: &Deployed) -> Vec<String> {
+    let words = [deployed.loader(), "--library-path".into(), deployed.libraries()];
+    words.map(|word| word.display().to_string()).to_vec()
 }
 
 /// A time limit, scaled by how slow the machine was measured to be.

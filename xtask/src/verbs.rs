@@ -4,13 +4,17 @@ mod bench;
 mod build;
 mod ci;
 mod common;
+mod deploy;
 mod doctor;
 mod fetch;
 mod guard;
 mod products;
 mod record;
+mod serve;
 mod setup;
+mod shell;
 mod show;
+mod stand;
 mod sysroot;
 mod targets;
 mod toolchain;
@@ -49,6 +53,9 @@ Exit codes:
 enum Verb {
     Bench(Box<bench::Args>),
     Build(build::Args),
+    Deploy(deploy::Args),
+    Serve(Box<serve::Args>),
+    Shell(Box<shell::Args>),
     Fetch(fetch::Args),
     Sysroot(sysroot::Args),
     Toolchain(toolchain::Args),
@@ -73,6 +80,9 @@ pub fn run(cli: Cli) -> Result<()> {
         Verb::Bench(args) => bench::run(*args),
         Verb::Build(args) => build::run(args),
         Verb::Ci(args) => ci::run(args),
+        Verb::Deploy(args) => deploy::run(args),
+        Verb::Serve(args) => serve::run(*args),
+        Verb::Shell(args) => shell::run(*args),
         Verb::Doctor(args) => doctor::run(args),
         Verb::Fetch(args) => fetch::run(args),
         Verb::Show(args) => show::run(args),

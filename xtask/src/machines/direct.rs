@@ -8,18 +8,13 @@ use anyhow::Result;
 use model::message::{Caveat, CaveatKind};
 use model::record::EmulatorFacts;
 
-use super::{Call, Elsewhere, Link, Machine, Reach};
+use super::{Call, Elsewhere, Link, Machine, Reach, bundle_prefix};
 use crate::home::Home;
 use crate::placement;
 use crate::stages::bundle::Bundle;
 use crate::stages::deployment::{self, Deployed};
 use crate::stages::emulator::Emulator;
 use crate::stages::toolchain::{Toolchain, run_prefix};
-
-/// The name of the machine without an emulator.
-pub const LOCAL: &str = "local";
-/// The name of the machine with one.
-pub const QEMU_USER: &str = "qemu-user";
 
 /// The machine `local` or `qemu-user`.
 pub struct Direct<'a> {
@@ -40,10 +35,6 @@ impl<'a> Direct<'a> {
 }
 
 impl Machine for Direct<'_> {
-    fn name(&self) -> &str {
-        if self.emulator.is_some() { QEMU_USER } else { LOCAL }
-    }
-
     fn deploy(&self, bundle: &Bundle) -> Result<Deployed> {
         let copy = deployment::unpack(self.home, bundle)?;
         let runs = self.home.folder("run")?;
@@ -61,23 +52,25 @@ struct DirectLink {
 }
 
 impl Link for DirectLink {
-    fn command(&self, call: &Call) -> Command {
-        let (loader, libraries) = (self.deployed.loader(), self.deployed.libraries());
-        let mut command = match (&self.emulator, call.of_bundle) {
+    fn line(&self, call: &Call) -> Vec<String> {
+        let deployed = &self.deployed;
+        let mut words = match (&self.emulator, call.of_bundle) {
+            (_, false) => Vec::new(),
+            (None, true) => bundle_prefix(deployed),
             (Some((emulator, _)), true) => {
-                let prefix = run_prefix(emulator, &loader, &[libraries]);
-                let mut command = Command::new(emulator.program());
-                command.args(&prefix[1..]).arg(&call.program);
-                command
+                let prefix = run_prefix(emulator, &deployed.loader(), &[deployed.libraries()]);
+                prefix.iter().map(|word| word.to_string_lossy().into_owned()).collect()
             }
-            (None, true) => {
-                let mut command = Command::new(loader);
-                command.arg("--library-path").arg(libraries).arg(&call.program);
-                command
-            }
-            (_, false) => Command::new(&call.program),
         };
-        command.args(&call.arguments).envs(call.environment.iter().cloned());
+        words.push(call.program.display().to_string());
+        words.extend_from_slice(&call.arguments);
+        words
+    }
+
+    fn command(&self, call: &Call) -> Command {
+        let words = self.line(call);
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]).envs(call.environment.iter().cloned());
         if let Some(folder) = &call.folder {
             command.current_dir(folder);
         }

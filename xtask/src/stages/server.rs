@@ -17,7 +17,7 @@ use model::request::{Account, Endpoint};
 
 use crate::failure::{Failure, Kind};
 use crate::home::Home;
-use crate::machines::{Elsewhere, Link, limit};
+use crate::machines::{Call, Elsewhere, Link, limit};
 use crate::placement::Placement;
 use crate::process::{self, Guarded};
 use crate::stage::hex;
@@ -101,6 +101,11 @@ impl Server {
         &self.log
     }
 
+    /// Its UNIX socket on its machine.
+    pub fn socket(&self) -> &Path {
+        self.place.socket()
+    }
+
     /// The failure of a server that has ended although nobody asked it to; `None` while it lives.
     pub fn lost(&mut self) -> Result<Option<Failure>> {
         let Some(status) = self.process.ended()? else { return Ok(None) };
@@ -129,6 +134,11 @@ impl Server {
             _ => Ok(()),
         }
     }
+}
+
+/// The bundle's client on the server's machine, logged in.
+pub fn client(deployed: &Deployed, product: &Product, server: &Server) -> Call {
+    starter::client(deployed, product, server.socket(), &server.account)
 }
 
 /// Makes a data folder and starts a server on it; returns when it answers.

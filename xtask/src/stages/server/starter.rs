@@ -17,7 +17,8 @@ use super::{Plan, port_in_use, watch};
 use crate::failure::{Failure, Kind};
 use crate::machines::{Call, limit};
 use crate::process::{self, Guarded, OnOurDeath};
-use crate::tables::product::Server as Table;
+use crate::stages::deployment::Deployed;
+use crate::tables::product::{Product, Server as Table};
 use crate::{interrupt, ui};
 
 /// How long a server may take to be ready on hardware; an emulator gets as many times more as it is slower.
@@ -246,7 +247,7 @@ impl Starter<'_> {
     }
 
     fn query(&self, query: &str) -> Result<String> {
-        let call = client(self.plan, self.place.socket(), self.account);
+        let call = client(self.plan.deployed, self.plan.product, self.place.socket(), self.account);
         let call = call.args(["--batch", "--skip-column-names", "--execute", query]);
         self.ask(&call, "the bundle's client", "")
     }
@@ -268,12 +269,12 @@ impl Starter<'_> {
 }
 
 /// The bundle's client, logged in.
-pub fn client(plan: &Plan, socket: &Path, account: &Account) -> Call {
-    let mut call = Call::of(plan.deployed, &plan.product.server.client).args([
+pub fn client(deployed: &Deployed, product: &Product, socket: &Path, account: &Account) -> Call {
+    let mut call = Call::of(deployed, &product.server.client).args([
         "--no-defaults".to_string(),
         format!("--user={}", account.user),
         format!("--socket={}", socket.display()),
-        format!("--character-sets-dir={}", plan.deployed.file("share/charsets").display()),
+        format!("--character-sets-dir={}", deployed.file("share/charsets").display()),
     ]);
     // The password goes by the environment: arguments are for everybody to see.
     call.environment.push(("MYSQL_PWD".into(), account.password.clone()));
