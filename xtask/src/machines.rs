@@ -14,12 +14,12 @@ use model::record::EmulatorFacts;
 
 use crate::failure::{Failure, Kind};
 use crate::home::Home;
-use crate::host;
 use crate::placement::Placement;
-use crate::stages::bundle::Bundle;
+use crate::stages::bundle::{Bundle, PROBE};
 use crate::stages::deployment::Deployed;
 use crate::stages::toolchain::Toolchain;
 use crate::tables::target::Target;
+use crate::{host, process};
 
 use direct::Direct;
 use name::Name;
@@ -31,6 +31,9 @@ pub struct Choices {
     #[arg(long, value_name = "FILE")]
     pub machines: Option<PathBuf>,
 }
+
+/// How long the bundle's probe may take: it works for less than a second on hardware.
+const PROBED: Duration = Duration::from_secs(120);
 
 /// A machine, by its kind and name; nothing of it has been started.
 pub trait Machine {
@@ -90,7 +93,7 @@ pub fn open<'a>(
     _choices: &Choices,
 ) -> Result<Box<dyn Machine + 'a>> {
     Ok(match name {
-        Name::Local => Box::new(Direct::local(home)),
+        Name::Local => Box::new(Direct::local(home, toolchain)),
         Name::QemuUser => Box::new(Direct::qemu_user(home, toolchain)),
         Name::QemuSystem | Name::Ssh(_) => return Err(Failure::new(Kind::Usage, "not yet").into()),
     })
@@ -178,6 +181,13 @@ impl Call {
 pub fn bundle_prefix(deployed: &Deployed) -> Vec<String> {
     let words = [deployed.loader(), "--library-path".into(), deployed.libraries()];
     words.map(|word| word.display().to_string()).to_vec()
+}
+
+/// Runs the bundle's probe: the machine is what the target promises, and so many times slower than this host.
+pub fn probe(home: &Home, toolchain: &Toolchain, link: &dyn Link, deployed: &Deployed) -> Result<f64> {
+    let log = home.log(&format!("probe-{}", toolchain.target().name))?;
+    let said = process::asked("the probe", link.command(&Call::of(deployed, PROBE)), PROBED, &log)?;
+    Ok(toolchain.slowdown(&said)?.max(1.0))
 }
 
 /// A time limit, scaled by how slow the machine was measured to be.

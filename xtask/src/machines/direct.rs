@@ -19,18 +19,19 @@ use crate::stages::toolchain::{Toolchain, run_prefix};
 /// The machine `local` or `qemu-user`.
 pub struct Direct<'a> {
     home: &'a Home,
-    emulator: Option<(Emulator, f64)>,
+    toolchain: &'a Toolchain,
+    emulated: bool,
 }
 
 impl<'a> Direct<'a> {
     /// This host, as it is.
-    pub fn local(home: &'a Home) -> Self {
-        Direct { home, emulator: None }
+    pub fn local(home: &'a Home, toolchain: &'a Toolchain) -> Self {
+        Direct { home, toolchain, emulated: false }
     }
 
     /// This host, through a probed toolchain's emulator.
-    pub fn qemu_user(home: &'a Home, toolchain: &Toolchain) -> Self {
-        Direct { home, emulator: Some((toolchain.emulator().clone(), toolchain.probed().slowdown)) }
+    pub fn qemu_user(home: &'a Home, toolchain: &'a Toolchain) -> Self {
+        Direct { home, toolchain, emulated: true }
     }
 }
 
@@ -42,13 +43,17 @@ impl Machine for Direct<'_> {
     }
 
     fn connect(&self, deployed: &Deployed) -> Result<Box<dyn Link>> {
-        Ok(Box::new(DirectLink { deployed: deployed.clone(), emulator: self.emulator.clone() }))
+        let emulator = self.emulated.then(|| self.toolchain.emulator().clone());
+        let mut link = DirectLink { deployed: deployed.clone(), emulator, slowdown: 1.0 };
+        link.slowdown = super::probe(self.home, self.toolchain, &link, deployed)?;
+        Ok(Box::new(link))
     }
 }
 
 struct DirectLink {
     deployed: Deployed,
-    emulator: Option<(Emulator, f64)>,
+    emulator: Option<Emulator>,
+    slowdown: f64,
 }
 
 impl Link for DirectLink {
@@ -57,7 +62,7 @@ impl Link for DirectLink {
         let mut words = match (&self.emulator, call.of_bundle) {
             (_, false) => Vec::new(),
             (None, true) => bundle_prefix(deployed),
-            (Some((emulator, _)), true) => {
+            (Some(emulator), true) => {
                 let prefix = run_prefix(emulator, &deployed.loader(), &[deployed.libraries()]);
                 prefix.iter().map(|word| word.to_string_lossy().into_owned()).collect()
             }
@@ -78,17 +83,17 @@ impl Link for DirectLink {
     }
 
     fn slowdown(&self) -> f64 {
-        self.emulator.as_ref().map_or(1.0, |(_, slowdown)| slowdown.max(1.0))
+        self.slowdown
     }
 
     fn emulator(&self) -> Option<EmulatorFacts> {
-        let (emulator, slowdown) = self.emulator.as_ref()?;
+        let emulator = self.emulator.as_ref()?;
         let program = emulator.program().file_name().map(|name| name.to_string_lossy().into_owned());
         Some(EmulatorFacts {
             program: program.unwrap_or_default(),
             version: emulator.version().to_string(),
             cpu: emulator.cpu().to_string(),
-            slowdown: *slowdown,
+            slowdown: self.slowdown,
             ..EmulatorFacts::default()
         })
     }

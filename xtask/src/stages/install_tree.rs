@@ -24,7 +24,7 @@ impl InstallTree {
     /// No product: for a load generator alone.
     pub fn empty(home: &Home, toolchain: &Toolchain) -> Result<Self> {
         let folder = home.folder("installs")?.join("empty");
-        fs::create_dir_all(folder.join("bin"))?;
+        fs::create_dir_all(&folder)?;
         Ok(InstallTree {
             folder,
             key: toolchain.native_key().to_string(),
