@@ -193,6 +193,11 @@ pub fn expect_nothing_left(mark: &str) {
     }
 }
 
+/// The target whose server is compiled from source in these tests.
+pub fn built() -> String {
+    std::env::var("PORTBENCH_TEST_BUILT").unwrap_or("ppc64".into())
+}
+
 /// A folder for records, removed at the end.
 pub fn records() -> tempfile::TempDir {
     tempfile::tempdir().expect("a temporary folder")
