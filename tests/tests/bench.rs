@@ -1,91 +1,13 @@
 //! The main job, on both builds of MariaDB: from a release to a table and a valid record.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use model::Message;
-use model::message::{CaveatKind, Measurement};
-use model::record::{Header, Line, Outcome, ServerFacts};
-use portbench_tests::{
-    Ended, broken_home, call, expect_nothing_left, read_record, record_files, records, run,
-};
+use model::message::CaveatKind;
+use portbench_tests::record::{Record, bench};
+use portbench_tests::{broken_home, call, expect_nothing_left, record_files, records, run};
 use rustix::process::Signal;
-
-struct Record {
-    lines: Vec<Line>,
-}
-
-impl Record {
-    fn read(file: &Path) -> Self {
-        Record { lines: read_record(file) }
-    }
-
-    fn header(&self) -> &Header {
-        match &self.lines[0] {
-            Line::Header(header) => header,
-            other => panic!("the first line is {other:?}"),
-        }
-    }
-
-    fn server(&self) -> &ServerFacts {
-        let found = self.lines.iter().find_map(|line| match line {
-            Line::Server(facts) => Some(facts),
-            _ => None,
-        });
-        found.expect("the server's facts")
-    }
-
-    fn measurements(&self) -> Vec<&Measurement> {
-        let finished = self.lines.iter().filter_map(|line| match line {
-            Line::Message { said: Message::Finished(measured), .. } => Some(&**measured),
-            _ => None,
-        });
-        finished.collect()
-    }
-
-    fn has_caveat(&self, kind: CaveatKind) -> bool {
-        self.lines.iter().any(|line| match line {
-            Line::Caveat(caveat) | Line::Message { said: Message::Caveat(caveat), .. } => caveat.kind == kind,
-            _ => false,
-        })
-    }
-
-    /// What every record of a real server must hold.
-    fn expect_sound(&self, workloads: usize) {
-        assert!(matches!(self.lines.last(), Some(Line::End { outcome: Outcome::Complete, .. })));
-        assert_eq!(self.measurements().len(), workloads);
-        for measured in self.measurements() {
-            assert!(measured.operations > 0 && measured.errors.is_empty(), "{measured:?}");
-            assert_eq!(
-                measured.server_questions,
-                Some(measured.client_questions),
-                "the server counted otherwise"
-            );
-            assert_eq!(measured.connections_up_at_end, measured.connections);
-            assert!(measured.server_cpu.is_some_and(|cpu| cpu.user_s + cpu.system_s > 0.0), "{measured:?}");
-        }
-        let verified = self.lines.iter().filter_map(|line| match line {
-            Line::Message { said: Message::Verified { checks, .. }, .. } => Some(checks),
-            _ => None,
-        });
-        let verified: Vec<_> = verified.collect();
-        assert_eq!(verified.len(), 2 * workloads, "data is verified before and after each workload");
-        assert!(
-            verified.iter().all(|checks| !checks.is_empty() && checks.iter().all(|check| check.passed()))
-        );
-    }
-}
-
-fn bench(arguments: &[&str]) -> (Ended, Vec<Record>) {
-    let folder = records();
-    let path = folder.path().display().to_string();
-    let mut all = vec!["bench", "--target", "ppc64le", "--records", &path];
-    all.extend(arguments);
-    let ended = call(&all).run().expect_code(0);
-    let records = record_files(folder.path()).iter().map(|file| Record::read(file)).collect();
-    (ended, records)
-}
 
 #[test]
 fn source_and_distro_stand_side_by_side() {
@@ -99,7 +21,7 @@ fn source_and_distro_stand_side_by_side() {
         assert_eq!((bundle.product.as_str(), bundle.origin.as_str()), ("mariadb", origin));
         assert!(bundle.elf.files > 3 && bundle.elf.instructions_scanned, "{:?}", bundle.elf);
         assert!(!bundle.packages.is_empty());
-        let emulator = header.machine.emulator.as_ref().expect("an emulator");
+        let emulator = record.machine().emulator.as_ref().expect("an emulator");
         assert_eq!(emulator.cpu, "power8");
         assert!(record.has_caveat(CaveatKind::Emulated) && record.has_caveat(CaveatKind::FallbackIo));
         let settings = &record.server().settings;
@@ -109,11 +31,7 @@ fn source_and_distro_stand_side_by_side() {
                 || settings["version_compile_machine"].contains("ppc64le"),
             "{settings:?}"
         );
-        let facts = record.lines.iter().find_map(|line| match line {
-            Line::Message { said: Message::Hello { facts, .. }, .. } => Some(facts),
-            _ => None,
-        });
-        let facts = facts.expect("the target's facts");
+        let facts = record.hello();
         assert_eq!(
             (facts.machine.as_str(), facts.byte_order.as_str(), facts.pointer_bits),
             ("ppc64le", "little", 64)

@@ -4,7 +4,7 @@
 //! then decides.
 
 use std::io::Write;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use anyhow::Result;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -12,13 +12,18 @@ use signal_hook::iterator::Signals;
 
 use crate::failure::{Failure, Kind};
 
+/// Whether a program in the foreground has Ctrl-C for itself.
+static IGNORED: AtomicBool = AtomicBool::new(false);
 static SIGNALS: AtomicU32 = AtomicU32::new(0);
 
 /// Starts to listen. Called once, first thing.
 pub fn install() -> Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
     std::thread::spawn(move || {
-        for _ in signals.forever() {
+        for signal in signals.forever() {
+            if signal == SIGINT && IGNORED.load(Ordering::SeqCst) {
+                continue;
+            }
             if SIGNALS.fetch_add(1, Ordering::SeqCst) > 0 {
                 // The kernel ends our children with us: each asked for that when it started (see `process::guard`).
                 std::process::exit(Kind::Interrupted.exit_code().into());
@@ -28,6 +33,23 @@ pub fn install() -> Result<()> {
         }
     });
     Ok(())
+}
+
+/// While it lives, Ctrl-C is for the program in the foreground alone.
+pub struct Ignored(());
+
+impl Ignored {
+    /// Begins to ignore it.
+    pub fn begin() -> Self {
+        IGNORED.store(true, Ordering::SeqCst);
+        Ignored(())
+    }
+}
+
+impl Drop for Ignored {
+    fn drop(&mut self) {
+        IGNORED.store(false, Ordering::SeqCst);
+    }
 }
 
 /// Whether a signal has come.

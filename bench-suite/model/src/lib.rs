@@ -9,6 +9,7 @@
 pub mod agent;
 pub mod check;
 pub mod message;
+pub mod place;
 pub mod record;
 pub mod request;
 

@@ -18,6 +18,8 @@ pub struct Target {
     pub rust_triple: String,
     /// What the GNU tools' names begin with, without the last `-`.
     pub gnu_prefix: String,
+    /// What `uname -m` says on its machines.
+    pub uname_machine: String,
     /// `CMAKE_SYSTEM_PROCESSOR`.
     pub cmake_processor: String,
     /// Byte order.
