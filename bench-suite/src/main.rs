@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use bench_suite::failure::Failure;
 use bench_suite::output::Output;
-use bench_suite::{facts, request, run, signals};
+use bench_suite::{agent, facts, place, request, run, signals};
 use clap::Parser;
 use model::Message;
 use model::message::{EndedBy, Failed, FailedKind, Measurement};
@@ -34,10 +34,35 @@ struct Flags {
     /// Print a request that can be run anywhere, and exit
     #[arg(long)]
     example: bool,
+    #[command(subcommand)]
+    mode: Option<Mode>,
+}
+
+/// What this program is besides a load generator.
+#[derive(clap::Subcommand)]
+enum Mode {
+    Agent(agent::Args),
+    Place(place::Args),
+    #[command(hide = true)]
+    Guard(agent::GuardArgs),
+}
+
+impl Mode {
+    fn run(&self) -> ExitCode {
+        match self {
+            Mode::Agent(args) => agent::run(args),
+            Mode::Place(args) => place::run(args),
+            Mode::Guard(args) => agent::guard(args),
+        }
+    }
 }
 
 fn main() -> ExitCode {
-    if Flags::parse().example {
+    let flags = Flags::parse();
+    if let Some(mode) = flags.mode {
+        return mode.run();
+    }
+    if flags.example {
         println!("{}", serde_json::to_string_pretty(&request::example()).unwrap_or_default());
         return ExitCode::SUCCESS;
     }

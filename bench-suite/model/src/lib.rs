@@ -6,6 +6,7 @@
 //!
 //! Names put the unit last: `_s` seconds, `_us` microseconds, `_per_s` a second, `_bytes` bytes.
 
+pub mod agent;
 pub mod check;
 pub mod message;
 pub mod place;
