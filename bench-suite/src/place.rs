@@ -31,6 +31,9 @@ pub struct Args {
     /// Where the data folder is made; what killed ones left there is removed
     #[arg(long, value_name = "FOLDER")]
     below: PathBuf,
+    /// A data folder of the user's instead: made if it is not there, and kept
+    #[arg(long, value_name = "FOLDER")]
+    data: Option<PathBuf>,
 }
 
 /// A server's folders.
@@ -38,6 +41,8 @@ pub struct Args {
 pub struct Place {
     data: PathBuf,
     sockets: PathBuf,
+    /// Whether the data is the user's and stays.
+    kept: bool,
     _lock: File,
 }
 
@@ -50,26 +55,38 @@ impl Place {
         fs::create_dir_all(below).map_err(|error| about(below, error))?;
         sweep(below);
         let data = private_folder(below, PREFIX).map_err(|error| about(below, error))?;
-        let temporary = temporary_folder();
-        let made = || {
-            let lock = File::create(data.join(LOCK))?;
-            lock.try_lock()?;
-            let sockets =
-                private_folder(&temporary, "portbench-").map_err(|error| about(&temporary, error))?;
-            Ok((lock, sockets))
+        Self::hold(data.clone(), false).inspect_err(|_| {
+            let _ = fs::remove_dir_all(&data);
+        })
+    }
+
+    /// Holds a data folder of the user's, which stays; makes it if it is not there.
+    pub fn keep(data: &Path) -> io::Result<Self> {
+        let about = |error: io::Error| {
+            io::Error::new(error.kind(), format!("cannot use {} for data: {error}", data.display()))
         };
-        match made() {
-            Ok((lock, sockets)) => {
-                let place = Place { data, sockets, _lock: lock };
-                // Dropped on failure, it removes both.
-                symlink(&place.sockets, place.data.join(SOCKETS))?;
-                Ok(place)
-            }
-            Err(error) => {
-                let _ = fs::remove_dir_all(&data);
-                Err(error)
-            }
+        DirBuilder::new().mode(0o700).recursive(true).create(data).map_err(about)?;
+        let data = fs::canonicalize(data).map_err(about)?;
+        if let Ok(stale) = fs::read_link(data.join(SOCKETS)) {
+            let lock = File::open(data.join(LOCK)).map_err(about)?;
+            lock.try_lock().map_err(|_| about(io::Error::other("another server uses it")))?;
+            let _ = fs::remove_dir_all(stale);
+            fs::remove_file(data.join(SOCKETS)).map_err(about)?;
         }
+        Self::hold(data.clone(), true).map_err(about)
+    }
+
+    fn hold(data: PathBuf, kept: bool) -> io::Result<Self> {
+        let lock = File::create(data.join(LOCK))?;
+        lock.try_lock().map_err(|_| io::Error::other("another server uses it"))?;
+        let temporary = temporary_folder();
+        let sockets = private_folder(&temporary, "portbench-").map_err(|error| {
+            io::Error::new(error.kind(), format!("cannot make a folder in {}: {error}", temporary.display()))
+        })?;
+        let place = Place { data, sockets, kept, _lock: lock };
+        // Dropped on failure, it removes what is to be removed.
+        symlink(&place.sockets, place.data.join(SOCKETS))?;
+        Ok(place)
     }
 
     /// What is told of it, with a port that was free a moment ago.
@@ -81,6 +98,11 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
+        if self.kept {
+            let _ = fs::remove_dir_all(&self.sockets);
+            let _ = fs::remove_file(self.data.join(SOCKETS));
+            return;
+        }
         // A server that is just ending may still write: a second look takes what came behind the first.
         for _ in 0..50 {
             let _ = fs::remove_dir_all(&self.sockets);
@@ -126,7 +148,7 @@ fn sweep(below: &Path) {
 
 /// Makes a place, tells it, and holds it until nobody needs it.
 pub fn run(args: &Args) -> ExitCode {
-    match hold(&args.below) {
+    match hold(args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("bench-suite place: {error}");
@@ -135,12 +157,15 @@ pub fn run(args: &Args) -> ExitCode {
     }
 }
 
-fn hold(below: &Path) -> io::Result<()> {
+fn hold(args: &Args) -> io::Result<()> {
     let over = Arc::new(AtomicBool::new(false));
     for signal in [SIGTERM, SIGINT, SIGHUP] {
         signal_hook::flag::register(signal, over.clone())?;
     }
-    let place = Place::make(below)?;
+    let place = match &args.data {
+        Some(data) => Place::keep(data)?,
+        None => Place::make(&args.below)?,
+    };
     let line = serde_json::to_string(&place.told()?)?;
     // Whoever asked may have gone.
     writeln!(io::stdout(), "{line}")?;
@@ -176,6 +201,21 @@ mod tests {
         let (data, sockets) = (third.data.clone(), third.sockets.clone());
         drop(third);
         assert!(!data.exists() && !sockets.exists(), "left behind");
+    }
+
+    #[test]
+    fn a_users_data_folder_is_held_by_one_and_kept() {
+        let run = tempfile::tempdir().unwrap();
+        let data = run.path().join("mine");
+        let held = Place::keep(&data).unwrap();
+        let error = Place::keep(&data).unwrap_err().to_string();
+        assert!(error.contains("another server uses it"), "{error}");
+        let sockets = held.sockets.clone();
+        drop(held);
+        assert!(data.exists() && !sockets.exists());
+        // What a killed holder left does not keep the next one out.
+        symlink("/nonexistent", data.join(SOCKETS)).unwrap();
+        drop(Place::keep(&data).unwrap());
     }
 
     #[test]

@@ -32,7 +32,10 @@ fn expect_emulated(ended: &Ended, record: &Record, target: &str, origin: &str) {
     assert_eq!(settings["innodb_use_native_aio"], "OFF", "qemu-user has no native AIO");
     let (machine, order, _) = promised(target);
     for facts in [record.hello(), &record.machine().facts] {
-        assert_eq!((facts.machine.as_str(), facts.byte_order.as_str(), facts.pointer_bits), (machine, order, 64));
+        assert_eq!(
+            (facts.machine.as_str(), facts.byte_order.as_str(), facts.pointer_bits),
+            (machine, order, 64)
+        );
     }
     let rows: Vec<&str> = ended.stdout.lines().collect();
     assert_eq!(rows.len(), 1 + 4, "{}", ended.stdout);
@@ -59,7 +62,8 @@ fn the_distributions_build_is_benched() {
 
 #[test]
 fn this_hosts_own_target_runs_without_an_emulator() {
-    let (_, records) = bench(&["--target", "x86_64", "--on", "local", "--from", "distro", "--duration-s", "1"]);
+    let (_, records) =
+        bench(&["--target", "x86_64", "--on", "local", "--from", "distro", "--duration-s", "1"]);
     records[0].expect_sound(4);
     assert!(records[0].machine().emulator.is_none() && !records[0].has_caveat(CaveatKind::Emulated));
 }
@@ -68,14 +72,30 @@ fn this_hosts_own_target_runs_without_an_emulator() {
 fn a_cell_that_cannot_exist_is_a_row_with_its_reason() {
     let folder = records();
     let path = folder.path().display().to_string();
-    let words = ["bench", "--target", "x86_64,ppc64le", "--on", "local", "--from", "distro", "--workload", "do0",
-        "--duration-s", "1", "--records", &path];
+    let words = [
+        "bench",
+        "--target",
+        "x86_64,ppc64le",
+        "--on",
+        "local",
+        "--from",
+        "distro",
+        "--workload",
+        "do0",
+        "--duration-s",
+        "1",
+        "--records",
+        &path,
+    ];
     let ended = call(&words).run().expect_code(0);
-    let row = ended.stdout.lines().find(|line| line.contains("ppc64le")).expect("a row for the impossible cell");
+    let row =
+        ended.stdout.lines().find(|line| line.contains("ppc64le")).expect("a row for the impossible cell");
     assert!(row.contains("not possible: this host is"), "{row}");
     assert_eq!(record_files(folder.path()).len(), 1);
     // Alone it is no answer to what was asked.
-    run("bench --target ppc64le --on local --from distro").expect_code(39).expect_said(&["this host is", "next:"]);
+    run("bench --target ppc64le --on local --from distro")
+        .expect_code(39)
+        .expect_said(&["this host is", "next:"]);
 }
 
 #[test]
@@ -151,7 +171,7 @@ fn unpacked_bundle() -> (tempfile::TempDir, serde_json::Value) {
 
 #[test]
 fn the_bundle_is_what_its_manifest_says() {
-    let (folder, built) = unpacked_bundle();
+    let (folder, report) = unpacked_bundle();
     let (order, abi) = match built().as_str() {
         "ppc64le" => ("little endian", "abiv2"),
         "ppc64" => ("big endian", "PowerPC64"),
@@ -167,7 +187,7 @@ fn the_bundle_is_what_its_manifest_says() {
         &std::fs::read_to_string(folder.path().join("manifest.json")).expect("a manifest"),
     )
     .expect("JSON");
-    assert_eq!(manifest, built["manifest"]);
+    assert_eq!(manifest, report["manifest"]);
     for path in manifest["files"].as_object().expect("files").keys() {
         assert!(folder.path().join(path).is_file(), "{path} is not in the bundle");
     }
@@ -191,7 +211,8 @@ fn a_killed_build_continues() {
     run(&format!("toolchain --target {target}")).expect_code(0);
     run(&format!("build --target {target}")).expect_code(0);
     let own = broken_home(&["sysroots", "tools", "downloads", "sources"]);
-    let build = || call(&["build", "--target", &target, "--launcher", "none"]).env("PORTBENCH_HOME", own.path());
+    let build =
+        || call(&["build", "--target", &target, "--launcher", "none"]).env("PORTBENCH_HOME", own.path());
     let log = own.path().join(format!("logs/build-mariadb-10.11.18-{target}.log"));
     let counts = || -> Vec<(u32, u32)> {
         let text = std::fs::read_to_string(&log).unwrap_or_default();

@@ -51,8 +51,21 @@ fn questions() -> String {
 fn sql(target: &str, machine: &str, data: &Path, text: &str) -> Ended {
     let data = data.display().to_string();
     let words = [
-        "shell", "--target", target, "--on", machine, "--from", "source", "--data", &data, "--sql", "--",
-        "--batch", "--default-character-set=utf8mb4", "-e", text,
+        "shell",
+        "--target",
+        target,
+        "--on",
+        machine,
+        "--from",
+        "source",
+        "--data",
+        &data,
+        "--sql",
+        "--",
+        "--batch",
+        "--default-character-set=utf8mb4",
+        "-e",
+        text,
     ];
     call(&words).run().expect_code(0)
 }
@@ -71,7 +84,9 @@ fn what_one_byte_order_wrote_the_other_reads() {
     // And back: the big-endian server writes, updates and deletes.
     let mut more = insert(1000);
     for table in TABLES {
-        more += &format!("UPDATE {table} SET i8=-i8, v=REVERSE(v) WHERE id%10=3; DELETE FROM {table} WHERE id%10=7;");
+        more += &format!(
+            "UPDATE {table} SET i8=-i8, v=REVERSE(v) WHERE id%10=3; DELETE FROM {table} WHERE id%10=7;"
+        );
     }
     sql(big.0, big.1, data, &more);
     let written = sql(big.0, big.1, data, &questions());
@@ -87,8 +102,18 @@ fn a_bench_reuses_the_other_byte_orders_data() {
     let data = folder.path().display().to_string();
     let run = |target, machine| {
         let words = [
-            "--target", target, "--on", machine, "--data", &data, "--workload", "point-select/prepared",
-            "--connections", "2", "--duration-s", "1",
+            "--target",
+            target,
+            "--on",
+            machine,
+            "--data",
+            &data,
+            "--workload",
+            "point-select/prepared",
+            "--connections",
+            "2",
+            "--duration-s",
+            "1",
         ];
         let (_, records) = bench(&words);
         records[0].expect_sound(1);

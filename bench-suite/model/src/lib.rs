@@ -9,7 +9,6 @@
 pub mod agent;
 pub mod check;
 pub mod message;
-pub mod place;
 pub mod record;
 pub mod request;
 

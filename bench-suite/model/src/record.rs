@@ -213,6 +213,8 @@ pub struct ServerFacts {
     pub ready_s: f64,
     /// Settings read back, by name, as the server prints them.
     pub settings: BTreeMap<String, String>,
+    /// The target whose server made the data folder, where it was there before; `None`: it was made for this record.
+    pub data_written_by: Option<String>,
     /// Warnings and errors of its own start-up, from its log.
     pub warnings: Vec<String>,
 }

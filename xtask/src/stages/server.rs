@@ -157,10 +157,10 @@ pub fn start(home: &Home, plan: &Plan, log_name: &str) -> Result<Server> {
         }
     };
     let starter = Starter { plan, place: &place, log: &log, account: &account, port, listen };
-    starter.prepare()?;
+    let written_by = starter.prepare()?;
     ui::step("server", &format!("starting on {}", plan.machine));
     let (process, ready) = starter.run()?;
-    let facts = starter.read_back(ready)?;
+    let facts = starter.read_back(ready, written_by)?;
     let pid = starter.pid()?;
     starter.check_placement(pid)?;
     let shutdown = limit(plan.link, SHUTDOWN);

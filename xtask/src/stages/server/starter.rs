@@ -26,6 +26,15 @@ const READY: Duration = Duration::from_secs(30);
 /// The same for making a data folder.
 const BOOTSTRAP: Duration = Duration::from_secs(60);
 
+/// Makes a server's folders and says whose data is there: nothing where it is to be made, also after an attempt that was
+/// killed before its stamp.
+const PREPARE: &str = r#"umask 077; cd "$1" || exit 1
+[ -e portbench.making ] && [ ! -e portbench.target ] && rm -rf data
+mkdir -p data tmp && cat >init.sql || exit 1
+if [ -e portbench.target ]; then cat portbench.target
+elif [ -n "$(ls -A data)" ]; then echo foreign
+else : >portbench.making; fi"#;
+
 /// A server that is being started.
 pub struct Starter<'a> {
     /// From what.
@@ -78,21 +87,31 @@ impl Starter<'_> {
     }
 
     /// Makes the folders, the file of accounts, and, where there is none yet, the server's system tables.
-    pub fn prepare(&self) -> Result<()> {
-        let script = "umask 077; cd \"$1\" && mkdir -p data tmp && cat >init.sql && ls data | wc -l";
-        let words = [self.place.data().display().to_string()];
-        let found = self.ask(
-            &Call::shell(script, &words),
-            "sh",
-            &accounts(self.account, self.plan.client.is_some()),
-        )?;
-        if found.trim() != "0" {
-            ui::step("server", &format!("using the data in {}", self.place.data().display()));
-            return Ok(());
+    ///
+    /// A folder that was used before keeps its data; the name of the target that made it is returned.
+    pub fn prepare(&self) -> Result<Option<String>> {
+        let folder = self.place.data().display().to_string();
+        let accounts = accounts(self.account, self.plan.client.is_some());
+        let found = self.ask(&Call::shell(PREPARE, std::slice::from_ref(&folder)), "sh", &accounts)?;
+        let manifest = &self.plan.deployed.manifest;
+        match found.trim() {
+            "" => {
+                ui::step("server", &format!("making a data folder for {}", manifest.facts.product));
+                self.bootstrap()?;
+                let words = [folder, manifest.target.clone()];
+                self.ask(&Call::shell("cd \"$1\" && echo \"$2\" >portbench.target", &words), "sh", "")?;
+                Ok(None)
+            }
+            "foreign" => {
+                let what =
+                    format!("{folder}/data holds files that portbench did not make: they are not touched");
+                Err(Failure::new(Kind::Usage, what).next("name another folder with --data").into())
+            }
+            target => {
+                ui::step("server", &format!("using the data in {folder}, made for {target}"));
+                Ok(Some(target.to_string()))
+            }
         }
-        let product = &self.plan.deployed.manifest.facts.product;
-        ui::step("server", &format!("making a data folder for {product}"));
-        self.bootstrap()
     }
 
     /// Lets the server make its system tables from the SQL files of its release.
@@ -203,7 +222,7 @@ impl Starter<'_> {
     }
 
     /// Asks the server, through the bundle's own client, for what it really runs with.
-    pub fn read_back(&self, ready: Duration) -> Result<ServerFacts> {
+    pub fn read_back(&self, ready: Duration, data_written_by: Option<String>) -> Result<ServerFacts> {
         let asked = requested(&self.arguments());
         let mut names: Vec<&str> = self.table().settings.iter().map(String::as_str).collect();
         names.extend(asked.keys().map(String::as_str));
@@ -228,6 +247,7 @@ impl Starter<'_> {
         Ok(ServerFacts {
             version: settings.get("version").cloned().unwrap_or_default(),
             ready_s: ready.as_secs_f64(),
+            data_written_by,
             warnings: watch::warnings(&log),
             settings,
         })

@@ -13,7 +13,8 @@ const TARGETS: &str = "xtask/targets/";
 
 /// The target whose server is compiled.
 pub fn built_target() -> Result<String> {
-    let hardest = Target::names()?.into_iter().find(|name| Target::load(name).is_ok_and(|target| target.built_in_ci));
+    let hardest =
+        Target::names()?.into_iter().find(|name| Target::load(name).is_ok_and(|target| target.built_in_ci));
     let hardest = hardest.context("no file of xtask/targets says `built-in-ci = true`")?;
     Ok(only_target(&changed_files()).unwrap_or(hardest))
 }
