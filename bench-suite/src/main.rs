@@ -43,6 +43,8 @@ struct Flags {
 enum Mode {
     Agent(agent::Args),
     Place(place::Args),
+    /// Print the facts of this machine and of this process's place on it, as one JSON line
+    Facts,
     #[command(hide = true)]
     Guard(agent::GuardArgs),
 }
@@ -52,6 +54,10 @@ impl Mode {
         match self {
             Mode::Agent(args) => agent::run(args),
             Mode::Place(args) => place::run(args),
+            Mode::Facts => {
+                println!("{}", serde_json::to_string(&facts::read()).unwrap_or_default());
+                ExitCode::SUCCESS
+            }
             Mode::Guard(args) => agent::guard(args),
         }
     }
