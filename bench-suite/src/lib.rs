@@ -7,6 +7,7 @@
 // Lines for people go through `output::for_people`, which survives a reader that has gone.
 #![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))]
 
+pub mod agent;
 pub mod client;
 pub mod control;
 pub mod cpu;
@@ -16,6 +17,7 @@ pub mod failure;
 pub mod measure;
 pub mod monitor;
 pub mod output;
+pub mod place;
 pub mod preflight;
 pub mod request;
 pub mod run;

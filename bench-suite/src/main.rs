@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 
 use bench_suite::failure::Failure;
 use bench_suite::output::Output;
-use bench_suite::{facts, output, request, run, signals};
+use bench_suite::{agent, facts, output, place, request, run, signals};
 use clap::{Parser, Subcommand};
 use model::Message;
 use model::message::{EndedBy, Failed, FailedKind, Measurement};
@@ -41,9 +41,11 @@ struct Flags {
     mode: Option<Mode>,
 }
 
-/// What else it does, without a request.
+/// What this program is besides a load generator.
 #[derive(Subcommand)]
 enum Mode {
+    Agent(agent::Args),
+    Place(place::Args),
     /// Print the facts of this machine and of this process's place on it, as one JSON line
     Facts,
     /// Try out what I/O a folder bears, and print it as one JSON line
@@ -52,6 +54,23 @@ enum Mode {
         #[arg(long = "in", value_name = "FOLDER")]
         folder: PathBuf,
     },
+    #[command(hide = true)]
+    Guard(agent::GuardArgs),
+}
+
+impl Mode {
+    fn run(&self) -> ExitCode {
+        match self {
+            Mode::Agent(args) => agent::run(args),
+            Mode::Place(args) => place::run(args),
+            Mode::Facts => answer(serde_json::to_string(&facts::read())),
+            Mode::ProbeIo { folder } => match facts::folder::probe(folder) {
+                Ok(found) => answer(serde_json::to_string(&found)),
+                Err(error) => refuse(&format!("cannot try out {}: {error}", folder.display())),
+            },
+            Mode::Guard(args) => agent::guard(args),
+        }
+    }
 }
 
 fn main() -> ExitCode {
@@ -59,14 +78,7 @@ fn main() -> ExitCode {
     if flags.example {
         return answer(serde_json::to_string_pretty(&request::example()));
     }
-    match flags.mode {
-        Some(Mode::Facts) => answer(serde_json::to_string(&facts::read())),
-        Some(Mode::ProbeIo { folder }) => match facts::folder::probe(&folder) {
-            Ok(found) => answer(serde_json::to_string(&found)),
-            Err(error) => refuse(&format!("cannot try out {}: {error}", folder.display())),
-        },
-        None => load(),
-    }
+    flags.mode.map_or_else(load, |mode| mode.run())
 }
 
 /// Prints one answer.

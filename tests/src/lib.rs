@@ -3,6 +3,8 @@
 //! The tests use the same cache as a person would (`$PORTBENCH_HOME` or `~/.cache/portbench`), so nothing is built
 //! twice. Those that break something do it in a home of their own.
 
+pub mod record;
+
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -144,9 +146,12 @@ impl Running {
     pub fn wait_for(&mut self, part: &str, limit: Duration) -> u32 {
         let until = Instant::now() + limit;
         loop {
-            // Between fork and exec a child still looks like `xtask guard`.
-            let found =
-                self.children().into_iter().find(|(_, line)| line.contains(part) && !line.contains("guard"));
+            // Between fork and exec a child still looks like `xtask guard`; modes of the bench binary are no load.
+            let other = [" guard ", " place ", " facts"];
+            let found = self
+                .children()
+                .into_iter()
+                .find(|(_, line)| line.contains(part) && !other.iter().any(|word| line.contains(word)));
             if let Some((id, _)) = found {
                 return id;
             }
@@ -186,6 +191,11 @@ pub fn expect_nothing_left(mark: &str) {
         assert!(Instant::now() < until, "left running: {:?}", marked(mark));
         std::thread::sleep(Duration::from_millis(20));
     }
+}
+
+/// The target whose server is compiled from source in these tests.
+pub fn built() -> String {
+    std::env::var("PORTBENCH_TEST_BUILT").unwrap_or("ppc64".into())
 }
 
 /// A folder for records, removed at the end.

@@ -4,7 +4,7 @@
 //! then decides.
 
 use std::io::Write;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use anyhow::Result;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -12,6 +12,8 @@ use signal_hook::iterator::Signals;
 
 use crate::failure::{Failure, Kind};
 
+/// Whether a program in the foreground has Ctrl-C for itself.
+static IGNORED: AtomicBool = AtomicBool::new(false);
 static SIGNALS: AtomicU32 = AtomicU32::new(0);
 
 /// Starts to listen. Called once, first thing.
@@ -23,7 +25,10 @@ pub fn install() -> Result<()> {
         if ignored(&status, SIGHUP) { &[SIGINT, SIGTERM] } else { &[SIGINT, SIGTERM, SIGHUP] };
     let mut signals = Signals::new(heard)?;
     std::thread::spawn(move || {
-        for _ in signals.forever() {
+        for signal in signals.forever() {
+            if signal == SIGINT && IGNORED.load(Ordering::SeqCst) {
+                continue;
+            }
             if SIGNALS.fetch_add(1, Ordering::SeqCst) > 0 {
                 // The kernel ends our children with us: each asked for that when it started (see `process::guard`).
                 std::process::exit(Kind::Interrupted.exit_code().into());
@@ -33,6 +38,23 @@ pub fn install() -> Result<()> {
         }
     });
     Ok(())
+}
+
+/// While it lives, Ctrl-C is for the program in the foreground alone.
+pub struct Ignored(());
+
+impl Ignored {
+    /// Begins to ignore it.
+    pub fn begin() -> Self {
+        IGNORED.store(true, Ordering::SeqCst);
+        Ignored(())
+    }
+}
+
+impl Drop for Ignored {
+    fn drop(&mut self) {
+        IGNORED.store(false, Ordering::SeqCst);
+    }
 }
 
 /// Whether a signal has come.

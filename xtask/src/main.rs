@@ -7,10 +7,10 @@ mod debian;
 mod elf;
 mod failure;
 mod home;
+mod host;
 mod interrupt;
 mod machines;
 mod pipeline;
-#[cfg_attr(not(test), expect(dead_code, reason = "`place` binds; what asks for it is `bench`"))]
 mod placement;
 mod process;
 mod report;

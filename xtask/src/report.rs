@@ -25,8 +25,18 @@ const COLUMNS: [&str; 15] = [
     "status",
 ];
 
+/// A cell of a matrix that has no record.
+pub struct Absent {
+    /// Its target.
+    pub target: String,
+    /// Its machine.
+    pub machine: String,
+    /// Why.
+    pub reason: String,
+}
+
 /// Prints the results of some records: to people a table a record under a heading, to programs one table of all.
-pub fn print(records: &[Vec<Line>]) {
+pub fn print(records: &[Vec<Line>], _absent: &[Absent]) {
     let all = records.iter().map(|record| (build_name(record), rows(record)));
     let all: Vec<(String, Vec<Row>)> = all.filter(|(_, rows)| !rows.is_empty()).collect();
     if !ui::on_terminal() && !all.is_empty() {
@@ -194,9 +204,10 @@ mod tests {
     use super::*;
 
     fn record(last: &str) -> Vec<Line> {
-        let header = r#"{"line":"header","schema_version":1,"id":"x","started_at":"2026-01-01T00:00:00Z",
+        let header = r#"{"line":"header","schema_version":2,"id":"x","started_at":"2026-01-01T00:00:00Z",
             "portbench_version":"0","portbench_commit":null,"bench_binary_sha256":"","command":[],"target":"t",
-            "suite":"s","bundle":null,"machine":{"machine":"m","emulator":null,"host_kernel":"k","host_cpu":null,"host_cpus":1,"host_memory_bytes":1}}"#;
+            "suite":"s","bundle":null,"placement":{"server_cpus":null,"client_cpus":null,"numa_node":null},
+            "machine":{"machine":"m","host_kernel":"k","host_cpu":null,"host_cpus":1,"host_memory_bytes":1}}"#;
         let workload = r#"{"line":"workload","index":0,"workload":{"name":"do0"},"client":"target","transport":"unix",
             "load":{"connections":8,"threads":null,"warmup_s":1.0,"duration_s":2.0,"operations":null,"seed":1,
             "interval_s":1.0,"reply_timeout_s":1.0}}"#;

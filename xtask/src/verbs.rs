@@ -4,14 +4,18 @@ mod bench;
 mod build;
 mod ci;
 mod common;
+mod deploy;
 mod doctor;
 mod fetch;
 mod guard;
 mod place;
 mod products;
 mod record;
+mod serve;
 mod setup;
+mod shell;
 mod show;
+mod stand;
 mod sysroot;
 mod targets;
 mod toolchain;
@@ -42,13 +46,17 @@ Examples:
 
 Exit codes:
   0 ok   1 bug   2 usage   3 a stage failed (31 disk full, 32 emulator broken, 33 port in use, 34 server died at start,
-  35 server lost in mid-run, 36 server not ready in time)   4 a verification failed (41 corrupt download, 42 incomplete
+  35 server lost in mid-run, 36 server not ready in time, 37 machine unreachable, 38 guest failed, 39 wrong machine)
+  4 a verification failed (41 corrupt download, 42 incomplete
   sysroot, 43 wrong data, 44 bad record)   130 interrupted";
 
 #[derive(Subcommand)]
 enum Verb {
     Bench(Box<bench::Args>),
     Build(build::Args),
+    Deploy(deploy::Args),
+    Serve(Box<serve::Args>),
+    Shell(Box<shell::Args>),
     Fetch(fetch::Args),
     Sysroot(sysroot::Args),
     Toolchain(toolchain::Args),
@@ -78,6 +86,9 @@ pub fn run(cli: Cli) -> Result<()> {
         Verb::Bench(args) => bench::run(*args),
         Verb::Build(args) => build::run(args),
         Verb::Ci(args) => ci::run(args),
+        Verb::Deploy(args) => deploy::run(args),
+        Verb::Serve(args) => serve::run(*args),
+        Verb::Shell(args) => shell::run(*args),
         Verb::Doctor(args) => doctor::run(args),
         Verb::Fetch(args) => fetch::run(args),
         Verb::Show(args) => show::run(args),

@@ -6,6 +6,7 @@
 //!
 //! Names put the unit last: `_s` seconds, `_us` microseconds, `_per_s` a second, `_bytes` bytes, `_hz` hertz.
 
+pub mod agent;
 pub mod check;
 pub mod cpus;
 pub mod facts;

@@ -1,7 +1,7 @@
 //! The record: everything known about one execution, in one append-only file.
 //!
-//! A record file is JSON Lines: one [`Line`] a line, each flushed when it happens. The first is a `header`; then, for
-//! each workload, a `workload`, its `message`s as the bench binary sent them; `caveat`s where they arise; and an `end`.
+//! A record file is JSON Lines: one [`Line`] a line, each flushed when it happens. The first is a `header`; then the
+//! `machine`s, once they are up, and the `server`; for each workload, a `workload`, its `message`s as the bench binary sent them; `caveat`s where they arise; and an `end`.
 //! A file without an `end` is a record whose writer was killed: valid, partial, outcome *unknown*.
 
 use std::collections::BTreeMap;
@@ -9,11 +9,11 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::cpus::CpuList;
-use crate::facts::FolderFacts;
+use crate::facts::{Facts, FolderFacts};
 use crate::message::{Caveat, Message};
 use crate::request::{Load, Workload};
 
-/// Version of the record format; readers refuse a newer one and read older ones.
+/// Version of the record format; readers refuse another one.
 pub const SCHEMA_VERSION: u32 = 2;
 
 /// One line of a record file.
@@ -23,6 +23,8 @@ pub const SCHEMA_VERSION: u32 = 2;
 pub enum Line {
     /// First line: provenance.
     Header(Box<Header>),
+    /// A machine is up: what it says of itself.
+    Machine(Box<MachineUp>),
     /// The server is ready; what it really runs with.
     Server(ServerFacts),
     /// A workload begins.
@@ -33,7 +35,7 @@ pub enum Line {
         workload: Workload,
         /// How much load, for how long.
         load: Load,
-        /// `target` or `host`: where the client runs.
+        /// Where the client runs: `target` (on the server's machine), `host`, or a machine's name.
         client: String,
         /// `unix`, `tcp` or `none`: asked for; the measurement says what was used.
         transport: String,
@@ -84,8 +86,10 @@ pub struct Header {
     pub suite: String,
     /// What was deployed; `None` with the null back-end.
     pub bundle: Option<BundleFacts>,
-    /// Where it ran.
+    /// The host and the machine that was asked for.
     pub machine: MachineFacts,
+    /// What programs were to be bound to.
+    pub placement: PlacementFacts,
 }
 
 /// What is known of a bundle; its own `manifest.json` holds this too.
@@ -132,15 +136,13 @@ pub struct ElfFacts {
     pub instructions_scanned: bool,
 }
 
-/// Where a bundle ran.
+/// The machine that was asked for, and the host that drove it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MachineFacts {
-    /// `qemu-user`, …
+    /// `local`, `qemu-user`, `qemu-system`, `ssh:NAME`.
     pub machine: String,
-    /// The emulator; `None` on hardware.
-    pub emulator: Option<EmulatorFacts>,
     /// The host's kernel, `uname -r`.
     pub host_kernel: String,
     /// The host's CPU.
@@ -151,8 +153,38 @@ pub struct MachineFacts {
     pub host_memory_bytes: u64,
 }
 
-/// The emulator of a run.
+/// What programs were to be bound to; where it could not be, there is no measurement.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct PlacementFacts {
+    /// CPUs of the server, e.g. `0-3`; `None`: any.
+    pub server_cpus: Option<String>,
+    /// CPUs of the load generator; `None`: any.
+    pub client_cpus: Option<String>,
+    /// NUMA node of the server's memory; `None`: any.
+    pub numa_node: Option<u32>,
+}
+
+/// A machine that is up, by its own word.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct MachineUp {
+    /// Its name.
+    pub machine: String,
+    /// `server` or `client`: whose machine it is. A client on the server's machine has no line of its own.
+    pub role: String,
+    /// The emulator; `None` on hardware.
+    pub emulator: Option<EmulatorFacts>,
+    /// Seconds that its clock is ahead of the host's, as far as that could be told; `None` where it is the host's.
+    pub clock_ahead_s: Option<f64>,
+    /// What the bench binary sees there.
+    pub facts: Facts,
+}
+
+/// The emulator of a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EmulatorFacts {
@@ -162,8 +194,14 @@ pub struct EmulatorFacts {
     pub version: String,
     /// The CPU it was told to be.
     pub cpu: String,
-    /// How many times slower than the host it ran a probe; measured when the toolchain was probed.
+    /// How many times slower than the host it ran a probe.
     pub slowdown: f64,
+    /// The machine it was told to be, with its version, e.g. `pseries-10.0`; `None` for programs alone.
+    pub machine: Option<String>,
+    /// The guest's kernel by its variant's name; `None` for programs alone.
+    pub kernel: Option<String>,
+    /// The guest's memory in MiB; `None` for programs alone.
+    pub memory_mib: Option<u32>,
 }
 
 /// What the server says of itself once it is ready.
@@ -177,6 +215,8 @@ pub struct ServerFacts {
     pub ready_s: f64,
     /// Settings read back, by name, as the server prints them.
     pub settings: BTreeMap<String, String>,
+    /// The target whose server made the data folder, where it was there before; `None`: it was made for this record.
+    pub data_written_by: Option<String>,
     /// Warnings and errors of its own start-up, from its log.
     pub warnings: Vec<String>,
     /// How it reads and writes its data, by its own word: `io_uring`, `libaio`, or `synchronous` by threads of its own;
@@ -224,9 +264,9 @@ pub struct RecordedError {
 pub fn check(lines: &[Line]) -> Vec<String> {
     let mut wrong = Vec::new();
     match lines.first() {
-        Some(Line::Header(header)) if header.schema_version > SCHEMA_VERSION => {
+        Some(Line::Header(header)) if header.schema_version != SCHEMA_VERSION => {
             wrong.push(format!(
-                "schema version {}, this program knows {SCHEMA_VERSION} and older",
+                "schema version {}, this program knows {SCHEMA_VERSION}",
                 header.schema_version
             ));
         }
@@ -265,9 +305,10 @@ mod tests {
     use super::*;
 
     fn header() -> Line {
-        let text = r#"{"line":"header","schema_version":1,"id":"x","started_at":"2026-01-01T00:00:00Z",
+        let text = r#"{"line":"header","schema_version":2,"id":"x","started_at":"2026-01-01T00:00:00Z",
             "portbench_version":"0","portbench_commit":null,"bench_binary_sha256":"","command":[],"target":"t","suite":"s","bundle":null,
-            "machine":{"machine":"m","emulator":null,"host_kernel":"k","host_cpu":null,"host_cpus":1,"host_memory_bytes":1}}"#;
+            "placement":{"server_cpus":null,"client_cpus":null,"numa_node":null},
+            "machine":{"machine":"m","host_kernel":"k","host_cpu":null,"host_cpus":1,"host_memory_bytes":1}}"#;
         serde_json::from_str(text).unwrap()
     }
 
@@ -305,19 +346,6 @@ mod tests {
             check(&[header(), workload(0), end(Outcome::Complete)])[0].contains("0 of 1 workloads finished")
         );
         assert!(check(&[header(), workload(1)])[0].contains("out of order"));
-    }
-
-    #[test]
-    fn a_record_of_an_older_schema_is_read_and_one_of_a_newer_is_refused() {
-        let text = serde_json::to_string(&header()).unwrap();
-        let newer = text.replace("\"schema_version\":1", "\"schema_version\":99");
-        assert!(check(&[serde_json::from_str(&newer).unwrap()])[0].contains("99"));
-        let server = r#"{"line":"server","version":"10","ready_s":1.0,"settings":{},"warnings":[]}"#;
-        let hello = r#"{"line":"message","index":0,"said":{"message":"hello","protocol_version":1,"version":"0","facts":
-            {"machine":"m","kernel":"k","byte_order":"little","pointer_bits":64,"page_bytes":4096,"cpu_model":null,
-            "cpus":1,"libc":null}}}"#;
-        let lines = [server, hello].map(|line| serde_json::from_str::<Line>(line).unwrap());
-        assert_eq!(check(&[header(), lines[0].clone(), workload(0), lines[1].clone()]), Vec::<String>::new());
     }
 
     #[test]

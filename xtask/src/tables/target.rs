@@ -18,8 +18,13 @@ pub struct Target {
     pub rust_triple: String,
     /// What the GNU tools' names begin with, without the last `-`.
     pub gnu_prefix: String,
+    /// What `uname -m` says on its machines.
+    pub uname_machine: String,
     /// `CMAKE_SYSTEM_PROCESSOR`.
     pub cmake_processor: String,
+    /// Whether CI compiles its server, unless another target's file is all that changed: true of the hardest one.
+    #[serde(default)]
+    pub built_in_ci: bool,
     /// Byte order.
     pub byte_order: ByteOrder,
     /// Bits of a pointer.

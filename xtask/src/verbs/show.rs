@@ -23,7 +23,7 @@ pub struct Args {
 pub fn run(args: Args) -> Result<()> {
     let paths = if args.records.is_empty() { vec![newest()?] } else { args.records };
     let records = paths.iter().map(|path| record::read(path)).collect::<Result<Vec<_>>>()?;
-    report::print(&records);
+    report::print(&records, &[]);
     for (path, lines) in paths.iter().zip(&records) {
         let (outcome, why) = report::outcome(lines);
         let why = why.map(|why| format!(": {why}")).unwrap_or_default();
