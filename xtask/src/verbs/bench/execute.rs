@@ -150,6 +150,9 @@ impl Execution<'_> {
         let facts = self.machine_up(link, deployed, &self.machine, "server", record)?;
         let placement = Placement { cpus: args.server_cpus.clone(), numa_node: args.numa_node };
         let placement = placement.check(&facts, &self.machine)?;
+        if link.is_here() {
+            placement.check_tools()?;
+        }
         let client = self.common.generator.up(args, link, deployed)?;
         let mut client_facts = facts;
         if let Up::Away(link, deployed, name) = &client {
