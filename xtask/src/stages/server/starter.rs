@@ -8,15 +8,18 @@ use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use model::facts::FolderFacts;
 use model::record::ServerFacts;
 use model::request::Account;
 
 use super::place::Place;
 use super::settings::{differences, requested};
-use super::{Plan, port_in_use, watch};
+use super::{Plan, io_method, port_in_use, watch};
 use crate::failure::{Failure, Kind};
 use crate::machines::{Call, limit};
+use crate::placement;
 use crate::process::{self, Guarded, OnOurDeath};
+use crate::stages::bundle::BENCH;
 use crate::stages::deployment::Deployed;
 use crate::tables::product::{Product, Server as Table};
 use crate::{interrupt, ui};
@@ -244,7 +247,14 @@ impl Starter<'_> {
                 .into());
         }
         let log = fs::read_to_string(self.log).unwrap_or_default();
+        let means = io_method::means(&log, &settings);
         Ok(ServerFacts {
+            io_method: means.io_method,
+            io_fallback: means.fell_back,
+            crc32_method: means.crc32_method,
+            data_folder: None,
+            allowed_cpus: None,
+            memory_policy: None,
             version: settings.get("version").cloned().unwrap_or_default(),
             ready_s: ready.as_secs_f64(),
             data_written_by,
@@ -260,10 +270,32 @@ impl Starter<'_> {
         text.trim().parse().with_context(|| format!("the server's pid file says `{}`", text.trim()))
     }
 
-    /// The machine's own word for where the server runs.
-    pub fn check_placement(&self, pid: u32) -> Result<()> {
-        let _ = pid;
+    /// The machine's own word for where the server runs; a difference from what was asked for fails the run.
+    pub fn read_back_placement(&self, pid: u32, facts: &mut ServerFacts) -> Result<()> {
+        let status = self.ask(&Call::shell(r#"cat "/proc/$1/status""#, &[pid.to_string()]), "sh", "")?;
+        // Kernels without NUMA have no such file; the first line is enough.
+        let first = Call::shell(r#"head -n 1 "/proc/$1/numa_maps" 2>/dev/null || true"#, &[pid.to_string()]);
+        let numa_maps = Some(self.ask(&first, "sh", "")?).filter(|text| !text.is_empty());
+        let wrong = self.plan.placement.differences(&status, numa_maps.as_deref());
+        if !wrong.is_empty() {
+            let what = format!(
+                "the server is not where it was asked to be:\n{}",
+                process::indented(&wrong.join("\n"))
+            );
+            return Err(Failure::new(Kind::VerificationFailed, what).log(self.log).into());
+        }
+        facts.allowed_cpus = placement::allowed_cpus(&status);
+        facts.memory_policy = numa_maps.as_deref().and_then(placement::memory_policy);
         Ok(())
+    }
+
+    /// What I/O the data folder bears.
+    pub fn probe_folder(&self) -> Result<FolderFacts> {
+        let folder = self.place.data().display().to_string();
+        let call = Call::of(self.plan.deployed, BENCH).args(["probe-io".to_string(), "--in".into(), folder]);
+        let text = self.ask(&call, "the bench binary", "")?;
+        serde_json::from_str(text.trim())
+            .with_context(|| format!("not the facts of a folder: {}", text.trim()))
     }
 
     fn query(&self, query: &str) -> Result<String> {
