@@ -46,6 +46,8 @@ struct Flags {
 enum Mode {
     Agent(agent::Args),
     Place(place::Args),
+    #[command(hide = true)]
+    Guard(agent::GuardArgs),
     /// Print the facts of this machine and of this process's place on it, as one JSON line
     Facts,
     /// Try out what I/O a folder bears, and print it as one JSON line
@@ -54,23 +56,6 @@ enum Mode {
         #[arg(long = "in", value_name = "FOLDER")]
         folder: PathBuf,
     },
-    #[command(hide = true)]
-    Guard(agent::GuardArgs),
-}
-
-impl Mode {
-    fn run(&self) -> ExitCode {
-        match self {
-            Mode::Agent(args) => agent::run(args),
-            Mode::Place(args) => place::run(args),
-            Mode::Facts => answer(serde_json::to_string(&facts::read())),
-            Mode::ProbeIo { folder } => match facts::folder::probe(folder) {
-                Ok(found) => answer(serde_json::to_string(&found)),
-                Err(error) => refuse(&format!("cannot try out {}: {error}", folder.display())),
-            },
-            Mode::Guard(args) => agent::guard(args),
-        }
-    }
 }
 
 fn main() -> ExitCode {
@@ -78,7 +63,17 @@ fn main() -> ExitCode {
     if flags.example {
         return answer(serde_json::to_string_pretty(&request::example()));
     }
-    flags.mode.map_or_else(load, |mode| mode.run())
+    match flags.mode {
+        Some(Mode::Agent(args)) => agent::run(&args),
+        Some(Mode::Place(args)) => place::run(&args),
+        Some(Mode::Guard(args)) => agent::guard(&args),
+        Some(Mode::Facts) => answer(serde_json::to_string(&facts::read())),
+        Some(Mode::ProbeIo { folder }) => match facts::folder::probe(&folder) {
+            Ok(found) => answer(serde_json::to_string(&found)),
+            Err(error) => refuse(&format!("cannot try out {}: {error}", folder.display())),
+        },
+        None => load(),
+    }
 }
 
 /// Prints one answer.

@@ -5,7 +5,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use anyhow::{Context, Result};
-pub use model::CpuList;
+use model::CpuList;
 use model::facts::{Facts, NumaNode};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
@@ -24,30 +24,51 @@ pub struct Placement {
     pub numa_node: Option<u32>,
 }
 
+/// What a machine allows; of its facts.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Allowed {
+    cpus: CpuList,
+    nodes: Vec<NumaNode>,
+}
+
+impl Allowed {
+    /// Of a machine's facts, as `bench-suite facts` prints them there. A machine that does not say which of its CPUs may
+    /// be used allows those that are online.
+    pub fn of(facts: &Facts) -> Self {
+        let cpus = facts.allowed_cpus.clone().or_else(|| facts.cpus_online.clone()).unwrap_or_default();
+        let memory = |node: u32| facts.allowed_numa_nodes.as_ref().is_none_or(|list| list.contains(node));
+        let nodes = facts.numa_nodes.iter().flatten().filter(|node| memory(node.node)).cloned().collect();
+        Allowed { cpus, nodes }
+    }
+
+    fn nodes(&self) -> CpuList {
+        self.nodes.iter().map(|node| node.node).collect()
+    }
+}
+
 impl Placement {
     /// Whether it asks for nothing.
     pub fn is_empty(&self) -> bool {
         *self == Placement::default()
     }
 
-    /// This placement on a machine of these facts, its CPUs spelled out.
+    /// This placement on a machine, its CPUs spelled out. `flags` are those that asked for it, `machine` is where.
     ///
     /// # Errors
     /// The machine has no such CPU or node, or does not let us use it.
-    pub fn check(&self, facts: &Facts, machine: &str) -> Result<Placement> {
-        let allowed = Allowed::of(facts);
+    pub fn on(&self, machine: &str, flags: Flags, allowed: &Allowed) -> Result<Placement> {
         let mut placement = self.clone();
         if let Some(number) = self.numa_node {
             let node = allowed.nodes.iter().find(|node| node.node == number);
-            let Some(node) = node else { return Err(no_node(number, machine, &allowed).into()) };
+            let Some(node) = node else { return Err(no_node(number, machine, flags, allowed).into()) };
             if self.cpus.is_none() {
-                placement.cpus = Some(allowed.on_node(node, machine)?);
+                placement.cpus = Some(on_node(node, machine, flags, allowed)?);
             }
         }
         if let Some(cpus) = &placement.cpus {
             let missing = cpus.without(&allowed.cpus);
             if !missing.is_empty() {
-                let what = format!("CPUs {cpus}: {machine} does not allow {missing}");
+                let what = format!("{} {cpus}: {machine} does not allow CPU {missing}", flags.cpus);
                 return Err(Failure::new(Kind::Usage, what)
                     .next(format!("choose among the CPUs that it allows: {}", allowed.cpus))
                     .into());
@@ -67,82 +88,73 @@ impl Placement {
             .into())
     }
 
-    /// What is wrong with where a started program is; empty where nothing is.
-    pub fn differences(&self, found: &Placed) -> Vec<String> {
-        let unknown = || "cannot be read".to_string();
+    /// What is wrong with a started program's placement; empty where nothing is. `status` is the text of its
+    /// `/proc/PID/status`, `numa_maps` that of its `/proc/PID/numa_maps`, where the machine has one.
+    pub fn differences(&self, status: &str, numa_maps: Option<&str>) -> Vec<String> {
         let mut wrong = Vec::new();
-        if let Some(wanted) = &self.cpus
-            && found.cpus.as_ref() != Some(wanted)
-        {
-            let found = found.cpus.as_ref().map_or_else(unknown, CpuList::to_string);
-            wrong.push(format!("CPUs: asked for {wanted}; those that it may run on: {found}"));
+        if let Some(wanted) = &self.cpus {
+            match allowed_cpus(status) {
+                Some(found) if found == *wanted => {}
+                Some(found) => wrong.push(format!("CPUs: asked for {wanted}, may run on {found}")),
+                None => wrong.push(format!("CPUs: asked for {wanted}, what it may run on cannot be read")),
+            }
         }
-        if let Some(wanted) = self.numa_node
-            && !found.memory.as_ref().is_some_and(|policy| binds_to(policy, wanted))
-        {
-            let found = found.memory.clone().unwrap_or_else(unknown);
-            wrong.push(format!("memory: asked for node {wanted}; its policy: {found}"));
+        if let Some(wanted) = self.numa_node {
+            match numa_maps.and_then(memory_policy) {
+                Some(found) if binds_to(&found, wanted) => {}
+                Some(found) => wrong.push(format!("memory: asked for node {wanted}, the policy is {found}")),
+                None => wrong.push(format!("memory: asked for node {wanted}, the policy cannot be read")),
+            }
         }
         wrong
     }
 }
 
-/// Where a program is, by its kernel's word.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Placed {
-    /// The CPUs that it may run on; `None` where that cannot be read.
-    pub cpus: Option<CpuList>,
-    /// Its memory policy, e.g. `default` or `bind:0`; `None` where that cannot be read, or without NUMA.
-    pub memory: Option<String>,
+/// The flags that asked for a placement, as messages name them.
+#[derive(Clone, Copy, Debug)]
+pub struct Flags {
+    /// E.g. `--server-cpus`.
+    pub cpus: &'static str,
+    /// E.g. `--numa-node`.
+    pub numa_node: &'static str,
 }
 
-impl Placed {
-    /// By a process's `/proc/PID/status` and `/proc/PID/numa_maps`. The policy is that of its first mapping, the
-    /// program's own file, which nobody gave one of its own.
-    pub fn of(status: &str, numa_maps: &str) -> Self {
-        let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
-        let policy = numa_maps.lines().next().and_then(|line| line.split_whitespace().nth(1));
-        Placed { cpus: list.and_then(CpuList::of_kernel), memory: policy.map(String::from) }
-    }
-}
-
-/// What a machine allows.
-struct Allowed {
-    cpus: CpuList,
-    nodes: Vec<NumaNode>,
-}
-
-impl Allowed {
-    /// By a machine's facts. One that does not say which of its CPUs may be used allows those that are online.
-    fn of(facts: &Facts) -> Self {
-        let cpus = facts.allowed_cpus.clone().or_else(|| facts.cpus_online.clone()).unwrap_or_default();
-        let memory = |node: u32| facts.allowed_numa_nodes.as_ref().is_none_or(|list| list.contains(node));
-        let nodes = facts.numa_nodes.iter().flatten().filter(|node| memory(node.node)).cloned().collect();
-        Allowed { cpus, nodes }
-    }
-
-    /// The CPUs of a node that may be used.
-    fn on_node(&self, node: &NumaNode, machine: &str) -> Result<CpuList> {
-        let cpus: CpuList = node.cpus.iter().filter(|cpu| self.cpus.contains(*cpu)).collect();
-        if !cpus.is_empty() {
-            return Ok(cpus);
+fn no_node(number: u32, machine: &str, flags: Flags, allowed: &Allowed) -> Failure {
+    let (nodes, flag) = (allowed.nodes(), flags.numa_node);
+    let failure = |what: String| Failure::new(Kind::Usage, what);
+    match nodes.is_empty() {
+        true => {
+            failure(format!("{flag} {number}: {machine} has no NUMA nodes")).next(format!("leave {flag} out"))
         }
-        let what = format!("NUMA node {}: {machine} allows no CPU of it", node.node);
-        let next = format!("name CPUs besides, among {}", self.cpus);
-        Err(Failure::new(Kind::Usage, what).next(next).into())
+        false => {
+            failure(format!("{flag} {number}: {machine} has no such node, or does not allow its memory"))
+                .next(format!("choose among the nodes that it allows: {nodes}"))
+        }
     }
 }
 
-fn no_node(number: u32, machine: &str, allowed: &Allowed) -> Failure {
-    let nodes: CpuList = allowed.nodes.iter().map(|node| node.node).collect();
-    let (what, next) = match nodes.is_empty() {
-        true => (format!("{machine} has no NUMA nodes"), "ask for none".to_string()),
-        false => (
-            format!("{machine} has no such node, or does not allow its memory"),
-            format!("choose among the nodes that it allows: {nodes}"),
-        ),
-    };
-    Failure::new(Kind::Usage, format!("NUMA node {number}: {what}")).next(next)
+/// The CPUs of a node that may be used.
+fn on_node(node: &NumaNode, machine: &str, flags: Flags, allowed: &Allowed) -> Result<CpuList> {
+    let cpus: CpuList = node.cpus.iter().filter(|cpu| allowed.cpus.contains(*cpu)).collect();
+    if !cpus.is_empty() {
+        return Ok(cpus);
+    }
+    let what = format!("{} {}: {machine} allows no CPU of that node", flags.numa_node, node.node);
+    Err(Failure::new(Kind::Usage, what)
+        .next(format!("name CPUs by {}, among {}", flags.cpus, allowed.cpus))
+        .into())
+}
+
+/// The CPUs that a process may run on, by its `/proc/PID/status`.
+pub fn allowed_cpus(status: &str) -> Option<CpuList> {
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
+    CpuList::of_kernel(list)
+}
+
+/// A process's memory policy, by its `/proc/PID/numa_maps`: that of its first mapping, the program's own file, which
+/// nobody gave one of its own.
+pub fn memory_policy(numa_maps: &str) -> Option<String> {
+    numa_maps.lines().next()?.split_whitespace().nth(1).map(String::from)
 }
 
 /// `bind:0`, or with a mode flag `bind=static:0`.

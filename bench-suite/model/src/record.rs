@@ -13,7 +13,7 @@ use crate::facts::{Facts, FolderFacts};
 use crate::message::{Caveat, Message};
 use crate::request::{Load, Workload};
 
-/// Version of the record format; readers refuse another one.
+/// Version of the record format; readers refuse a newer one and read older ones.
 pub const SCHEMA_VERSION: u32 = 2;
 
 /// One line of a record file.
@@ -159,9 +159,9 @@ pub struct MachineFacts {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PlacementFacts {
     /// CPUs of the server, e.g. `0-3`; `None`: any.
-    pub server_cpus: Option<String>,
+    pub server_cpus: Option<CpuList>,
     /// CPUs of the load generator; `None`: any.
-    pub client_cpus: Option<String>,
+    pub client_cpus: Option<CpuList>,
     /// NUMA node of the server's memory; `None`: any.
     pub numa_node: Option<u32>,
 }
@@ -264,9 +264,9 @@ pub struct RecordedError {
 pub fn check(lines: &[Line]) -> Vec<String> {
     let mut wrong = Vec::new();
     match lines.first() {
-        Some(Line::Header(header)) if header.schema_version != SCHEMA_VERSION => {
+        Some(Line::Header(header)) if header.schema_version > SCHEMA_VERSION => {
             wrong.push(format!(
-                "schema version {}, this program knows {SCHEMA_VERSION}",
+                "schema version {}, this program knows {SCHEMA_VERSION} and older",
                 header.schema_version
             ));
         }
@@ -346,6 +346,19 @@ mod tests {
             check(&[header(), workload(0), end(Outcome::Complete)])[0].contains("0 of 1 workloads finished")
         );
         assert!(check(&[header(), workload(1)])[0].contains("out of order"));
+    }
+
+    #[test]
+    fn a_record_of_an_older_schema_is_read_and_one_of_a_newer_is_refused() {
+        let text = serde_json::to_string(&header()).unwrap();
+        let newer = text.replace("\"schema_version\":1", "\"schema_version\":99");
+        assert!(check(&[serde_json::from_str(&newer).unwrap()])[0].contains("99"));
+        let server = r#"{"line":"server","version":"10","ready_s":1.0,"settings":{},"warnings":[]}"#;
+        let hello = r#"{"line":"message","index":0,"said":{"message":"hello","protocol_version":1,"version":"0","facts":
+            {"machine":"m","kernel":"k","byte_order":"little","pointer_bits":64,"page_bytes":4096,"cpu_model":null,
+            "cpus":1,"libc":null}}}"#;
+        let lines = [server, hello].map(|line| serde_json::from_str::<Line>(line).unwrap());
+        assert_eq!(check(&[header(), lines[0].clone(), workload(0), lines[1].clone()]), Vec::<String>::new());
     }
 
     #[test]

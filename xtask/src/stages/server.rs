@@ -161,14 +161,10 @@ pub fn start(home: &Home, plan: &Plan, log_name: &str) -> Result<Server> {
     let written_by = starter.prepare()?;
     ui::step("server", &format!("starting on {}", plan.machine));
     let (process, ready) = starter.run()?;
+    let mut facts = starter.read_back(ready, written_by)?;
     let pid = starter.pid()?;
-    let placed = starter.placed(pid)?;
-    let facts = ServerFacts {
-        allowed_cpus: placed.cpus,
-        memory_policy: placed.memory,
-        data_folder: Some(starter.data_folder()?),
-        ..starter.read_back(ready, written_by)?
-    };
+    starter.read_back_placement(pid, &mut facts)?;
+    facts.data_folder = Some(starter.probe_folder()?);
     let shutdown = limit(plan.link, SHUTDOWN);
     Ok(Server { process, log, tcp, account, facts, pid, shutdown, place })
 }

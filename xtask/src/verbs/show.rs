@@ -12,17 +12,25 @@ use crate::{report, ui};
 /// Show records: results, caveats, how they ended.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  cargo xtask show                    the newest record\n  cargo xtask show records/*.jsonl    several in one table"
+    after_help = "Examples:\n  cargo xtask show                    the newest record\n  cargo xtask show records/*.jsonl    several in one table\n  cargo xtask show --json | jq '.[].workloads[].measurement.throughput_per_s'"
 )]
 pub struct Args {
     /// Record files; left out: the newest in `records`.
     records: Vec<PathBuf>,
+    /// Print what the tables show as JSON, an object a record.
+    #[arg(long)]
+    json: bool,
 }
 
 /// Prints one table over all records.
 pub fn run(args: Args) -> Result<()> {
     let paths = if args.records.is_empty() { vec![newest()?] } else { args.records };
     let records = paths.iter().map(|path| record::read(path)).collect::<Result<Vec<_>>>()?;
+    if args.json {
+        let all = paths.iter().zip(&records).map(|(path, lines)| report::summary(path, lines));
+        ui::print(&serde_json::to_string_pretty(&all.collect::<Vec<_>>())?);
+        return Ok(());
+    }
     report::print(&records, &[]);
     for (path, lines) in paths.iter().zip(&records) {
         let (outcome, why) = report::outcome(lines);

@@ -17,7 +17,7 @@ use super::settings::{differences, requested};
 use super::{Plan, io_method, port_in_use, watch};
 use crate::failure::{Failure, Kind};
 use crate::machines::{Call, limit};
-use crate::placement::Placed;
+use crate::placement;
 use crate::process::{self, Guarded, OnOurDeath};
 use crate::stages::bundle::BENCH;
 use crate::stages::deployment::Deployed;
@@ -252,7 +252,6 @@ impl Starter<'_> {
             io_method: means.io_method,
             io_fallback: means.fell_back,
             crc32_method: means.crc32_method,
-            // Asked of the machine, not of the server.
             data_folder: None,
             allowed_cpus: None,
             memory_policy: None,
@@ -271,32 +270,32 @@ impl Starter<'_> {
         text.trim().parse().with_context(|| format!("the server's pid file says `{}`", text.trim()))
     }
 
-    /// The machine's own word for where the server runs, held against what was asked for.
-    pub fn placed(&self, pid: u32) -> Result<Placed> {
-        // Not every kernel has NUMA nodes.
-        let script = r#"cat "/proc/$1/status" && echo && head -n 1 "/proc/$1/numa_maps" 2>&- || true"#;
-        let text = self.ask(&Call::shell(script, &[pid.to_string()]), "sh", "")?;
-        let (status, numa_maps) = text.split_once("\n\n").unwrap_or((&text, ""));
-        let placed = Placed::of(status, numa_maps);
-        let different = self.plan.placement.differences(&placed);
-        if different.is_empty() {
-            return Ok(placed);
+    /// The machine's own word for where the server runs; a difference from what was asked for fails the run.
+    pub fn read_back_placement(&self, pid: u32, facts: &mut ServerFacts) -> Result<()> {
+        let status = self.ask(&Call::shell(r#"cat "/proc/$1/status""#, &[pid.to_string()]), "sh", "")?;
+        // Kernels without NUMA have no such file; the first line is enough.
+        let first = Call::shell(r#"head -n 1 "/proc/$1/numa_maps" 2>/dev/null || true"#, &[pid.to_string()]);
+        let numa_maps = Some(self.ask(&first, "sh", "")?).filter(|text| !text.is_empty());
+        let wrong = self.plan.placement.differences(&status, numa_maps.as_deref());
+        if !wrong.is_empty() {
+            let what = format!(
+                "the server is not where it was asked to be:\n{}",
+                process::indented(&wrong.join("\n"))
+            );
+            return Err(Failure::new(Kind::VerificationFailed, what).log(self.log).into());
         }
-        let what =
-            format!("the server is not where it should be:\n{}", process::indented(&different.join("\n")));
-        Err(Failure::new(Kind::VerificationFailed, what)
-            .log(self.log)
-            .next("ask for CPUs and nodes that nothing else (a cpuset, a container) takes away")
-            .into())
+        facts.allowed_cpus = placement::allowed_cpus(&status);
+        facts.memory_policy = numa_maps.as_deref().and_then(placement::memory_policy);
+        Ok(())
     }
 
     /// What I/O the data folder bears.
-    pub fn data_folder(&self) -> Result<FolderFacts> {
+    pub fn probe_folder(&self) -> Result<FolderFacts> {
         let folder = self.place.data().display().to_string();
-        let call = Call::of(self.plan.deployed, BENCH).args(["probe-io", "--in", &folder]);
+        let call = Call::of(self.plan.deployed, BENCH).args(["probe-io".to_string(), "--in".into(), folder]);
         let text = self.ask(&call, "the bench binary", "")?;
-        let said = || format!("the bench binary says of the data folder: {}", text.trim());
-        serde_json::from_str(text.trim()).with_context(said)
+        serde_json::from_str(text.trim())
+            .with_context(|| format!("not the facts of a folder: {}", text.trim()))
     }
 
     fn query(&self, query: &str) -> Result<String> {
