@@ -34,6 +34,8 @@ pub fn run(args: Args) -> Result<()> {
     report::print(&records, &[]);
     for (path, lines) in paths.iter().zip(&records) {
         let (outcome, why) = report::outcome(lines);
+        // Of several records, what the table has no room for would bury the rest.
+        let why = why.map(|why| if records.len() == 1 { why } else { why.lines().take(1).collect() });
         let why = why.map(|why| format!(": {why}")).unwrap_or_default();
         ui::step("record", &format!("{} {outcome}{why}", path.display()));
         report::caveats(lines).iter().for_each(|caveat| ui::step("caveat", caveat));
