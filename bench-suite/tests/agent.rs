@@ -380,17 +380,22 @@ fn an_agent_that_anybody_could_use_does_not_start() {
     assert!(listen(&["--token-file", &file.display().to_string()]).contains("fewer than"));
 }
 
+/// A holder of a place, with what it told.
+fn place(arguments: &[&std::ffi::OsStr]) -> (Child, model::place::Place) {
+    let mut command = Command::new(BENCH);
+    command.arg("place").args(arguments);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut line = String::new();
+    let stdout = child.stdout.take().expect("a pipe");
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(stdout), &mut line).expect("a line");
+    (child, serde_json::from_str(&line).expect("a place"))
+}
+
 #[test]
 fn a_place_goes_with_its_holder() {
     for by_signal in [false, true] {
         let folder = tempfile::tempdir().expect("a folder");
-        let mut command = Command::new(BENCH);
-        command.args(["place", "--below"]).arg(folder.path());
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
-        let mut line = String::new();
-        let stdout = child.stdout.take().expect("a pipe");
-        std::io::BufRead::read_line(&mut std::io::BufReader::new(stdout), &mut line).expect("a line");
-        let place: model::agent::Place = serde_json::from_str(&line).expect("a place");
+        let (mut child, place) = place(&["--below".as_ref(), folder.path().as_os_str()]);
         let sockets = place.socket.parent().expect("a folder").to_path_buf();
         assert!(place.data.is_dir() && sockets.is_dir());
         if by_signal {
@@ -401,4 +406,21 @@ fn a_place_goes_with_its_holder() {
         assert!(child.wait().expect("a child").success());
         assert!(!place.data.exists() && !sockets.exists());
     }
+}
+
+#[test]
+fn a_data_folder_of_the_users_stays_and_has_one_holder() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mine = folder.path().join("mine");
+    let arguments = ["--below".as_ref(), folder.path().as_os_str(), "--data".as_ref(), mine.as_os_str()];
+    let (mut child, told) = place(&arguments);
+    assert_eq!(told.data, mine);
+    std::fs::write(mine.join("rows"), "1").expect("a file");
+    let second = Command::new(BENCH).arg("place").args(arguments).output().expect("it starts");
+    assert!(String::from_utf8_lossy(&second.stderr).contains("in use"), "{second:?}");
+    drop(child.stdin.take());
+    assert!(child.wait().expect("a child").success());
+    let left: Vec<_> = std::fs::read_dir(&mine).expect("it stays").flatten().map(|e| e.file_name()).collect();
+    assert_eq!(left, ["rows"]);
+    assert!(!told.socket.parent().expect("a folder").exists());
 }

@@ -84,18 +84,6 @@ pub struct Refused {
     pub why: String,
 }
 
-/// Where a server may keep its data: what `bench-suite place` prints.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Place {
-    /// An empty private folder, removed when nobody needs it any more; what holds it has files of its own there.
-    pub data: PathBuf,
-    /// Path for a UNIX socket, short enough to be one.
-    pub socket: PathBuf,
-    /// A TCP port of 127.0.0.1 that was free.
-    pub port: u16,
-}
-
 /// From the relay to the agent. The first is `Run`, and there is one.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ToAgent {
