@@ -23,6 +23,7 @@ pub use program::{GuardArgs, guard};
 const MOST_CONNECTIONS: usize = 256;
 /// How often the listener looks whether it should end.
 const TICK: Duration = Duration::from_millis(50);
+const FAILED: u8 = 3;
 /// A token shorter than this could be guessed.
 const TOKEN_LEAST_BYTES: usize = 16;
 
@@ -51,16 +52,16 @@ struct Connection {
 /// Serves until the connection ends, or SIGTERM, SIGINT or SIGHUP.
 pub fn run(args: &Args) -> ExitCode {
     let outcome = stop_flag().and_then(|stop| match (&args.listen, &args.token_file) {
-        (Some(address), Some(file)) => listen(*address, token(file)?, &stop),
-        _ => session::serve(standard_streams()?, None, &stop).map_err(io::Error::other),
-    });
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("bench-suite agent: {error}");
-            ExitCode::from(3)
+        (Some(address), Some(file)) => listen(*address, token(file)?, &stop).map(|()| ExitCode::SUCCESS),
+        // What went wrong with the only connection was told over it.
+        _ => {
+            Ok(session::serve(standard_streams()?, None, &stop).map_or(FAILED.into(), |()| ExitCode::SUCCESS))
         }
-    }
+    });
+    outcome.unwrap_or_else(|error| {
+        eprintln!("bench-suite agent: {error}");
+        FAILED.into()
+    })
 }
 
 fn stop_flag() -> io::Result<Arc<AtomicBool>> {

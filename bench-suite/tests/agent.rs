@@ -91,7 +91,9 @@ impl<W: Write, R: Read> Talk<W, R> {
         loop {
             match self.hear() {
                 Some(FromAgent::Refused(refused)) => return refused.why,
-                Some(FromAgent::Started(_) | FromAgent::Stdout(_) | FromAgent::Pong) => {}
+                Some(
+                    FromAgent::Started(_) | FromAgent::Stdout(_) | FromAgent::Taken(_) | FromAgent::Pong,
+                ) => {}
                 other => panic!("not refused: {other:?}"),
             }
         }

@@ -10,6 +10,7 @@ mod fetch;
 mod guard;
 mod products;
 mod record;
+mod relay;
 mod serve;
 mod setup;
 mod shell;
@@ -68,13 +69,18 @@ enum Verb {
     Ci(ci::Args),
     #[command(hide = true)]
     Guard(guard::Args),
+    #[command(hide = true)]
+    Relay(relay::Args),
 }
 
 /// Runs the verb.
 pub fn run(cli: Cli) -> Result<()> {
-    if let Verb::Guard(args) = cli.verb {
-        return guard::run(args);
-    }
+    let cli = match cli.verb {
+        // Not for people, and not interrupted as the others are.
+        Verb::Guard(args) => return guard::run(args),
+        Verb::Relay(args) => return relay::run(args),
+        _ => cli,
+    };
     interrupt::install()?;
     match cli.verb {
         Verb::Bench(args) => bench::run(*args),
@@ -92,7 +98,7 @@ pub fn run(cli: Cli) -> Result<()> {
         Verb::Setup(args) => setup::run(args),
         Verb::Sysroot(args) => sysroot::run(args),
         Verb::Toolchain(args) => toolchain::run(args),
-        Verb::Guard(_) => Ok(()),
+        Verb::Guard(_) | Verb::Relay(_) => Ok(()),
     }
 }
 
