@@ -17,6 +17,8 @@ use std::time::Duration;
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
+use crate::output::for_people;
+
 pub use program::{GuardArgs, guard};
 
 /// Most connections at a time.
@@ -59,7 +61,7 @@ pub fn run(args: &Args) -> ExitCode {
         }
     });
     outcome.unwrap_or_else(|error| {
-        eprintln!("bench-suite agent: {error}");
+        for_people(&format!("bench-suite agent: {error}"));
         FAILED.into()
     })
 }
@@ -95,7 +97,7 @@ fn listen(address: SocketAddr, token: String, stop: &Arc<AtomicBool>) -> io::Res
         .map_err(|error| io::Error::other(format!("cannot listen at {address}: {error}")))?;
     listener.set_nonblocking(true)?;
     // For whoever asked for port 0, and for whoever waits for readiness.
-    println!("listening at {}", listener.local_addr()?);
+    writeln!(io::stdout(), "listening at {}", listener.local_addr()?)?;
     let (open, token) = (Arc::new(AtomicUsize::new(0)), Arc::new(token));
     while !stop.load(Ordering::Relaxed) {
         match listener.accept() {
@@ -107,13 +109,13 @@ fn listen(address: SocketAddr, token: String, stop: &Arc<AtomicBool>) -> io::Res
                         .map_err(|error| error.to_string())
                         .and_then(|connection| session::serve(connection, Some(&token), &stop));
                     if let Err(why) = served {
-                        eprintln!("bench-suite agent: {why}");
+                        for_people(&format!("bench-suite agent: {why}"));
                     }
                     open.fetch_sub(1, Ordering::Relaxed);
                 });
             }
             // Dropped: its relay sees the end.
-            Ok(_) => eprintln!("bench-suite agent: more than {MOST_CONNECTIONS} connections"),
+            Ok(_) => for_people(&format!("bench-suite agent: more than {MOST_CONNECTIONS} connections")),
             // No connection yet, or one that was gone before it was accepted, or no descriptors left for a while.
             Err(_) => std::thread::sleep(TICK),
         }

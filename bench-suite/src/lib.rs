@@ -4,6 +4,9 @@
 //! does the phases in their order; [`engine`] drives the connections; [`workloads`] know what is asked and
 //! what must be answered; [`client`] speaks the MySQL protocol and touches no socket.
 
+// Lines for people go through `output::for_people`, which survives a reader that has gone.
+#![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))]
+
 pub mod agent;
 pub mod client;
 pub mod control;

@@ -17,16 +17,16 @@ use model::record::Line;
 /// The path of the built `xtask`, built now if it is not up to date.
 pub fn xtask() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
-    PATH.get_or_init(|| built("xtask"))
+    PATH.get_or_init(|| compiled("xtask"))
 }
 
 /// The path of the bench binary for this host, built likewise.
 pub fn bench_suite() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
-    PATH.get_or_init(|| built("bench-suite"))
+    PATH.get_or_init(|| compiled("bench-suite"))
 }
 
-fn built(package: &str) -> PathBuf {
+fn compiled(package: &str) -> PathBuf {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status = Command::new(cargo).args(["build", "--quiet", "--locked", "--package", package]).status();
     assert!(status.expect("cargo starts").success(), "{package} does not build");
@@ -198,6 +198,11 @@ pub fn expect_nothing_left(mark: &str) {
         assert!(Instant::now() < until, "left running: {:?}", marked(mark));
         std::thread::sleep(Duration::from_millis(20));
     }
+}
+
+/// The target whose server is compiled from source in these tests.
+pub fn built() -> String {
+    std::env::var("PORTBENCH_TEST_BUILT").unwrap_or("ppc64".into())
 }
 
 /// A folder for records, removed at the end.

@@ -1,7 +1,7 @@
 //! portbench's orchestrator: a table of contents.
 
-// Results go through `ui::print`, which survives a reader that has gone.
-#![cfg_attr(not(test), deny(clippy::print_stdout))]
+// Results go through `ui::print`, lines for people through `ui::say`: both survive a reader that has gone.
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 mod debian;
 mod elf;

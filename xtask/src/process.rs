@@ -16,7 +16,7 @@ use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, getpid, getppid, kill_process_group, set_parent_process_death_signal};
 
 use crate::failure::{Failure, Kind};
-use crate::interrupt;
+use crate::{interrupt, ui};
 
 /// How often a waiting loop looks up.
 pub const TICK: Duration = Duration::from_millis(20);
@@ -62,15 +62,7 @@ fn guarded(command: Command, on_death: OnOurDeath) -> Command {
     guarded.arg("guard").arg(getpid().as_raw_nonzero().to_string());
     guarded.arg(if on_death == OnOurDeath::Kill { "kill" } else { "terminate" });
     guarded.arg("--").arg(command.get_program()).args(command.get_args());
-    for (key, value) in command.get_envs() {
-        match value {
-            Some(value) => guarded.env(key, value),
-            None => guarded.env_remove(key),
-        };
-    }
-    if let Some(folder) = command.get_current_dir() {
-        guarded.current_dir(folder);
-    }
+    inherit_setting(&command, &mut guarded);
     guarded
 }
 
@@ -80,6 +72,19 @@ pub fn interactive(name: &str, command: Command) -> Result<ExitStatus> {
     let mut child =
         guarded(command, OnOurDeath::Kill).spawn().with_context(|| format!("cannot start {name}"))?;
     Ok(child.wait()?)
+}
+
+/// Gives a command that stands for another one its environment and its folder.
+pub fn inherit_setting(from: &Command, to: &mut Command) {
+    for (key, value) in from.get_envs() {
+        match value {
+            Some(value) => to.env(key, value),
+            None => to.env_remove(key),
+        };
+    }
+    if let Some(folder) = from.get_current_dir() {
+        to.current_dir(folder);
+    }
 }
 
 /// `xtask guard PARENT SIGNAL -- PROGRAM …`: asks for the signal, then becomes the program. Returns only on failure.
@@ -92,7 +97,7 @@ pub fn guard(parent: i32, kill: bool, program: &[OsString]) -> Result<()> {
     }
     let (name, arguments) = program.split_first().context("no program given")?;
     let error = Command::new(name).args(arguments).exec();
-    eprintln!("cannot start {}: {error}", Path::new(name).display());
+    ui::say(&format!("cannot start {}: {error}", Path::new(name).display()));
     std::process::exit(NOT_STARTED);
 }
 

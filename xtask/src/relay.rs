@@ -20,6 +20,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SI
 use signal_hook::iterator::Signals;
 
 use crate::process::{self, Guarded, OnOurDeath};
+use crate::ui;
 use streams::{Hearing, Window};
 
 /// Where the relay finds what it is to do: it holds secrets, which arguments must not.
@@ -75,7 +76,7 @@ pub fn run(program: Vec<String>) -> u8 {
     match relay(program) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("relay: {error:#}");
+            ui::say(&format!("relay: {error:#}"));
             EXIT_RELAY_FAILED
         }
     }

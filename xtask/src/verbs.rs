@@ -8,6 +8,7 @@ mod deploy;
 mod doctor;
 mod fetch;
 mod guard;
+mod place;
 mod products;
 mod record;
 mod relay;
@@ -26,7 +27,7 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 
 use crate::failure::{Kind, kind_of};
-use crate::interrupt;
+use crate::{interrupt, ui};
 
 /// Builds, deploys and benches database servers for POWER8: what a porter and a performance engineer need.
 ///
@@ -70,19 +71,22 @@ enum Verb {
     #[command(hide = true)]
     Guard(guard::Args),
     #[command(hide = true)]
+    Place(place::Args),
+    #[command(hide = true)]
     Relay(relay::Args),
 }
 
 /// Runs the verb.
 pub fn run(cli: Cli) -> Result<()> {
-    let cli = match cli.verb {
-        // Not for people, and not interrupted as the others are.
+    // These stand for other programs, which listen for signals themselves.
+    let verb = match cli.verb {
         Verb::Guard(args) => return guard::run(args),
+        Verb::Place(args) => return place::run(args),
         Verb::Relay(args) => return relay::run(args),
-        _ => cli,
+        verb => verb,
     };
     interrupt::install()?;
-    match cli.verb {
+    match verb {
         Verb::Bench(args) => bench::run(*args),
         Verb::Build(args) => build::run(args),
         Verb::Ci(args) => ci::run(args),
@@ -98,7 +102,7 @@ pub fn run(cli: Cli) -> Result<()> {
         Verb::Setup(args) => setup::run(args),
         Verb::Sysroot(args) => sysroot::run(args),
         Verb::Toolchain(args) => toolchain::run(args),
-        Verb::Guard(_) | Verb::Relay(_) => Ok(()),
+        Verb::Guard(_) | Verb::Place(_) | Verb::Relay(_) => Ok(()),
     }
 }
 
@@ -106,11 +110,11 @@ pub fn run(cli: Cli) -> Result<()> {
 pub fn report(result: Result<()>) -> ExitCode {
     let Err(error) = result else { return ExitCode::SUCCESS };
     let red = console::Style::new().for_stderr().red().bold();
-    eprintln!("{} {error:#}", red.apply_to("error:"));
+    ui::say(&format!("{} {error:#}", red.apply_to("error:")));
     match kind_of(&error) {
         Some(kind) => {
             if kind == Kind::DiskFull && !format!("{error:#}").contains("next:") {
-                eprintln!("  next: free some space, or export PORTBENCH_HOME=/a/folder/on/a/larger/disk");
+                ui::say("  next: free some space, or export PORTBENCH_HOME=/a/folder/on/a/larger/disk");
             }
             ExitCode::from(kind.exit_code())
         }

@@ -8,10 +8,12 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::message::{Caveat, Facts, Message};
+use crate::cpus::CpuList;
+use crate::facts::{Facts, FolderFacts};
+use crate::message::{Caveat, Message};
 use crate::request::{Load, Workload};
 
-/// Version of the record format; readers refuse a newer one.
+/// Version of the record format; readers refuse a newer one and read older ones.
 pub const SCHEMA_VERSION: u32 = 2;
 
 /// One line of a record file.
@@ -157,9 +159,9 @@ pub struct MachineFacts {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PlacementFacts {
     /// CPUs of the server, e.g. `0-3`; `None`: any.
-    pub server_cpus: Option<String>,
+    pub server_cpus: Option<CpuList>,
     /// CPUs of the load generator; `None`: any.
-    pub client_cpus: Option<String>,
+    pub client_cpus: Option<CpuList>,
     /// NUMA node of the server's memory; `None`: any.
     pub numa_node: Option<u32>,
 }
@@ -213,8 +215,23 @@ pub struct ServerFacts {
     pub ready_s: f64,
     /// Settings read back, by name, as the server prints them.
     pub settings: BTreeMap<String, String>,
+    /// The target whose server made the data folder, where it was there before; `None`: it was made for this record.
+    pub data_written_by: Option<String>,
     /// Warnings and errors of its own start-up, from its log.
     pub warnings: Vec<String>,
+    /// How it reads and writes its data, by its own word: `io_uring`, `libaio`, or `synchronous` by threads of its own;
+    /// `None` where it does not say.
+    pub io_method: Option<String>,
+    /// Why that is not the method that it tried first, in its own words; `None` where it is.
+    pub io_fallback: Option<String>,
+    /// How it computes checksums, in its own words, e.g. `POWER8 crc32 instructions`; `None` where it does not say.
+    pub crc32_method: Option<String>,
+    /// What its data folder bears; `None` where that was not looked at.
+    pub data_folder: Option<FolderFacts>,
+    /// CPUs that it may run on, read back; `None` where that cannot be read.
+    pub allowed_cpus: Option<CpuList>,
+    /// Its memory policy, read back; `None` where that cannot be read.
+    pub memory_policy: Option<String>,
 }
 
 /// How an execution ended.
@@ -247,9 +264,9 @@ pub struct RecordedError {
 pub fn check(lines: &[Line]) -> Vec<String> {
     let mut wrong = Vec::new();
     match lines.first() {
-        Some(Line::Header(header)) if header.schema_version != SCHEMA_VERSION => {
+        Some(Line::Header(header)) if header.schema_version > SCHEMA_VERSION => {
             wrong.push(format!(
-                "schema version {}, this program knows {SCHEMA_VERSION}",
+                "schema version {}, this program knows {SCHEMA_VERSION} and older",
                 header.schema_version
             ));
         }
@@ -329,6 +346,19 @@ mod tests {
             check(&[header(), workload(0), end(Outcome::Complete)])[0].contains("0 of 1 workloads finished")
         );
         assert!(check(&[header(), workload(1)])[0].contains("out of order"));
+    }
+
+    #[test]
+    fn a_record_of_an_older_schema_is_read_and_one_of_a_newer_is_refused() {
+        let text = serde_json::to_string(&header()).unwrap();
+        let newer = text.replace("\"schema_version\":1", "\"schema_version\":99");
+        assert!(check(&[serde_json::from_str(&newer).unwrap()])[0].contains("99"));
+        let server = r#"{"line":"server","version":"10","ready_s":1.0,"settings":{},"warnings":[]}"#;
+        let hello = r#"{"line":"message","index":0,"said":{"message":"hello","protocol_version":1,"version":"0","facts":
+            {"machine":"m","kernel":"k","byte_order":"little","pointer_bits":64,"page_bytes":4096,"cpu_model":null,
+            "cpus":1,"libc":null}}}"#;
+        let lines = [server, hello].map(|line| serde_json::from_str::<Line>(line).unwrap());
+        assert_eq!(check(&[header(), lines[0].clone(), workload(0), lines[1].clone()]), Vec::<String>::new());
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! A server of a deployment: its data folder made, started, ready, read back, and stopped whatever happens.
 
+mod io_method;
 mod place;
 mod settings;
 mod starter;
@@ -157,12 +158,13 @@ pub fn start(home: &Home, plan: &Plan, log_name: &str) -> Result<Server> {
         }
     };
     let starter = Starter { plan, place: &place, log: &log, account: &account, port, listen };
-    starter.prepare()?;
+    let written_by = starter.prepare()?;
     ui::step("server", &format!("starting on {}", plan.machine));
     let (process, ready) = starter.run()?;
-    let facts = starter.read_back(ready)?;
+    let mut facts = starter.read_back(ready, written_by)?;
     let pid = starter.pid()?;
-    starter.check_placement(pid)?;
+    starter.read_back_placement(pid, &mut facts)?;
+    facts.data_folder = Some(starter.probe_folder()?);
     let shutdown = limit(plan.link, SHUTDOWN);
     Ok(Server { process, log, tcp, account, facts, pid, shutdown, place })
 }

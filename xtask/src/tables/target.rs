@@ -22,6 +22,9 @@ pub struct Target {
     pub uname_machine: String,
     /// `CMAKE_SYSTEM_PROCESSOR`.
     pub cmake_processor: String,
+    /// Whether CI compiles its server, unless another target's file is all that changed: true of the hardest one.
+    #[serde(default)]
+    pub built_in_ci: bool,
     /// Byte order.
     pub byte_order: ByteOrder,
     /// Bits of a pointer.

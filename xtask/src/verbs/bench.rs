@@ -14,10 +14,10 @@ use crate::failure::{Failure, Kind, kind_of};
 use crate::machines::Choices;
 use crate::machines::name::Name;
 use crate::pipeline::From;
-use crate::placement::CpuList;
 use crate::stages::record;
 use crate::tables::suite::{Planned, Suite};
 use crate::{report, ui};
+use model::CpuList;
 
 use cells::{Cells, State};
 use client::Generator;

@@ -10,10 +10,11 @@ use crate::home::Home;
 use crate::machines::name::Name;
 use crate::machines::{self, Choices, Elsewhere, Link};
 use crate::pipeline::{From, Pipeline};
-use crate::placement::{CpuList, Placement};
+use crate::placement::Placement;
 use crate::stages::deployment::Deployed;
 use crate::stages::server::{self, Server};
 use crate::ui;
+use model::CpuList;
 
 /// A bundle and a machine.
 #[derive(clap::Args)]

@@ -23,7 +23,7 @@ const REMOVED: Duration = Duration::from_secs(15);
 pub struct Place {
     process: Guarded,
     stdin: Option<ChildStdin>,
-    at: model::place::Place,
+    at: model::agent::Place,
     log: PathBuf,
 }
 

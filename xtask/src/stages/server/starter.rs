@@ -8,15 +8,18 @@ use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use model::facts::FolderFacts;
 use model::record::ServerFacts;
 use model::request::Account;
 
 use super::place::Place;
 use super::settings::{differences, requested};
-use super::{Plan, port_in_use, watch};
+use super::{Plan, io_method, port_in_use, watch};
 use crate::failure::{Failure, Kind};
 use crate::machines::{Call, limit};
+use crate::placement;
 use crate::process::{self, Guarded, OnOurDeath};
+use crate::stages::bundle::BENCH;
 use crate::stages::deployment::Deployed;
 use crate::tables::product::{Product, Server as Table};
 use crate::{interrupt, ui};
@@ -25,6 +28,15 @@ use crate::{interrupt, ui};
 const READY: Duration = Duration::from_secs(30);
 /// The same for making a data folder.
 const BOOTSTRAP: Duration = Duration::from_secs(60);
+
+/// Makes a server's folders and says whose data is there: nothing where it is to be made, also after an attempt that was
+/// killed before its stamp.
+const PREPARE: &str = r#"umask 077; cd "$1" || exit 1
+[ -e portbench.making ] && [ ! -e portbench.target ] && rm -rf data
+mkdir -p data tmp && cat >init.sql || exit 1
+if [ -e portbench.target ]; then cat portbench.target
+elif [ -n "$(ls -A data)" ]; then echo foreign
+else : >portbench.making; fi"#;
 
 /// A server that is being started.
 pub struct Starter<'a> {
@@ -78,21 +90,31 @@ impl Starter<'_> {
     }
 
     /// Makes the folders, the file of accounts, and, where there is none yet, the server's system tables.
-    pub fn prepare(&self) -> Result<()> {
-        let script = "umask 077; cd \"$1\" && mkdir -p data tmp && cat >init.sql && ls data | wc -l";
-        let words = [self.place.data().display().to_string()];
-        let found = self.ask(
-            &Call::shell(script, &words),
-            "sh",
-            &accounts(self.account, self.plan.client.is_some()),
-        )?;
-        if found.trim() != "0" {
-            ui::step("server", &format!("using the data in {}", self.place.data().display()));
-            return Ok(());
+    ///
+    /// A folder that was used before keeps its data; the name of the target that made it is returned.
+    pub fn prepare(&self) -> Result<Option<String>> {
+        let folder = self.place.data().display().to_string();
+        let accounts = accounts(self.account, self.plan.client.is_some());
+        let found = self.ask(&Call::shell(PREPARE, std::slice::from_ref(&folder)), "sh", &accounts)?;
+        let manifest = &self.plan.deployed.manifest;
+        match found.trim() {
+            "" => {
+                ui::step("server", &format!("making a data folder for {}", manifest.facts.product));
+                self.bootstrap()?;
+                let words = [folder, manifest.target.clone()];
+                self.ask(&Call::shell("cd \"$1\" && echo \"$2\" >portbench.target", &words), "sh", "")?;
+                Ok(None)
+            }
+            "foreign" => {
+                let what =
+                    format!("{folder}/data holds files that portbench did not make: they are not touched");
+                Err(Failure::new(Kind::Usage, what).next("name another folder with --data").into())
+            }
+            target => {
+                ui::step("server", &format!("using the data in {folder}, made for {target}"));
+                Ok(Some(target.to_string()))
+            }
         }
-        let product = &self.plan.deployed.manifest.facts.product;
-        ui::step("server", &format!("making a data folder for {product}"));
-        self.bootstrap()
     }
 
     /// Lets the server make its system tables from the SQL files of its release.
@@ -203,7 +225,7 @@ impl Starter<'_> {
     }
 
     /// Asks the server, through the bundle's own client, for what it really runs with.
-    pub fn read_back(&self, ready: Duration) -> Result<ServerFacts> {
+    pub fn read_back(&self, ready: Duration, data_written_by: Option<String>) -> Result<ServerFacts> {
         let asked = requested(&self.arguments());
         let mut names: Vec<&str> = self.table().settings.iter().map(String::as_str).collect();
         names.extend(asked.keys().map(String::as_str));
@@ -225,9 +247,17 @@ impl Starter<'_> {
                 .into());
         }
         let log = fs::read_to_string(self.log).unwrap_or_default();
+        let means = io_method::means(&log, &settings);
         Ok(ServerFacts {
+            io_method: means.io_method,
+            io_fallback: means.fell_back,
+            crc32_method: means.crc32_method,
+            data_folder: None,
+            allowed_cpus: None,
+            memory_policy: None,
             version: settings.get("version").cloned().unwrap_or_default(),
             ready_s: ready.as_secs_f64(),
+            data_written_by,
             warnings: watch::warnings(&log),
             settings,
         })
@@ -240,10 +270,32 @@ impl Starter<'_> {
         text.trim().parse().with_context(|| format!("the server's pid file says `{}`", text.trim()))
     }
 
-    /// The machine's own word for where the server runs.
-    pub fn check_placement(&self, pid: u32) -> Result<()> {
-        let _ = pid;
+    /// The machine's own word for where the server runs; a difference from what was asked for fails the run.
+    pub fn read_back_placement(&self, pid: u32, facts: &mut ServerFacts) -> Result<()> {
+        let status = self.ask(&Call::shell(r#"cat "/proc/$1/status""#, &[pid.to_string()]), "sh", "")?;
+        // Kernels without NUMA have no such file; the first line is enough.
+        let first = Call::shell(r#"head -n 1 "/proc/$1/numa_maps" 2>/dev/null || true"#, &[pid.to_string()]);
+        let numa_maps = Some(self.ask(&first, "sh", "")?).filter(|text| !text.is_empty());
+        let wrong = self.plan.placement.differences(&status, numa_maps.as_deref());
+        if !wrong.is_empty() {
+            let what = format!(
+                "the server is not where it was asked to be:\n{}",
+                process::indented(&wrong.join("\n"))
+            );
+            return Err(Failure::new(Kind::VerificationFailed, what).log(self.log).into());
+        }
+        facts.allowed_cpus = placement::allowed_cpus(&status);
+        facts.memory_policy = numa_maps.as_deref().and_then(placement::memory_policy);
         Ok(())
+    }
+
+    /// What I/O the data folder bears.
+    pub fn probe_folder(&self) -> Result<FolderFacts> {
+        let folder = self.place.data().display().to_string();
+        let call = Call::of(self.plan.deployed, BENCH).args(["probe-io".to_string(), "--in".into(), folder]);
+        let text = self.ask(&call, "the bench binary", "")?;
+        serde_json::from_str(text.trim())
+            .with_context(|| format!("not the facts of a folder: {}", text.trim()))
     }
 
     fn query(&self, query: &str) -> Result<String> {

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use model::message::{Caveat, CaveatKind, Facts};
+use model::facts::Facts;
+use model::message::{Caveat, CaveatKind};
 use model::record::{Header, Line, MachineUp, Outcome, PlacementFacts, RecordedError, SCHEMA_VERSION};
 use model::request::Backend;
 use xshell::{Shell, cmd};
@@ -16,7 +17,7 @@ use crate::failure::{Failure, Kind, kind_of};
 use crate::home::repository;
 use crate::machines::{self, Call, Link, limit};
 use crate::pipeline::Pipeline;
-use crate::placement::Placement;
+use crate::placement::{Allowed, Flags, Placement};
 use crate::stages::bundle::{BENCH, Bundle};
 use crate::stages::deployment::Deployed;
 use crate::stages::record::{self, Writer};
@@ -28,6 +29,11 @@ use crate::{host, interrupt, process, ui};
 
 /// How long the bench binary may take to say what it sees, on hardware.
 const FACTS: Duration = Duration::from_secs(20);
+
+/// The flags that place a server.
+const SERVER_FLAGS: Flags = Flags { cpus: "--server-cpus", numa_node: "--numa-node" };
+/// The flags that place a load generator.
+const CLIENT_FLAGS: Flags = Flags { cpus: "--client-cpus", numa_node: "--numa-node" };
 
 /// What every execution of a command shares.
 pub struct Common<'a> {
@@ -137,8 +143,8 @@ impl Execution<'_> {
             bundle,
             machine: host::facts(&self.machine),
             placement: PlacementFacts {
-                server_cpus: args.server_cpus.as_ref().map(ToString::to_string),
-                client_cpus: args.client_cpus.as_ref().map(ToString::to_string),
+                server_cpus: args.server_cpus.clone(),
+                client_cpus: args.client_cpus.clone(),
                 numa_node: args.numa_node,
             },
         }
@@ -149,14 +155,18 @@ impl Execution<'_> {
         let args = self.args();
         let facts = self.machine_up(link, deployed, &self.machine, "server", record)?;
         let placement = Placement { cpus: args.server_cpus.clone(), numa_node: args.numa_node };
-        placement.check(&facts, &self.machine)?;
+        let placement = placement.on(&self.machine, SERVER_FLAGS, &Allowed::of(&facts))?;
         let client = self.common.generator.up(args, link, deployed)?;
         let mut client_facts = facts;
         if let Up::Away(link, deployed, name) = &client {
             client_facts = self.machine_up(&**link, deployed, name, "client", record)?;
         }
         if !matches!(client, Up::Host(..)) {
-            self.client_placement().check(&client_facts, &args.client.to_string())?;
+            self.client_placement().on(
+                &args.client.to_string(),
+                CLIENT_FLAGS,
+                &Allowed::of(&client_facts),
+            )?;
         }
         let null = args.null;
         for found in link.caveats().into_iter().filter(|c| !null || c.kind == CaveatKind::Emulated) {
