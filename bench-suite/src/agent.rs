@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use crate::output;
+use crate::output::for_people;
 
 pub use program::{GuardArgs, guard};
 
@@ -25,6 +25,7 @@ pub use program::{GuardArgs, guard};
 const MOST_CONNECTIONS: usize = 256;
 /// How often the listener looks whether it should end.
 const TICK: Duration = Duration::from_millis(50);
+const FAILED: u8 = 3;
 /// A token shorter than this could be guessed.
 const TOKEN_LEAST_BYTES: usize = 16;
 
@@ -53,16 +54,16 @@ struct Connection {
 /// Serves until the connection ends, or SIGTERM, SIGINT or SIGHUP.
 pub fn run(args: &Args) -> ExitCode {
     let outcome = stop_flag().and_then(|stop| match (&args.listen, &args.token_file) {
-        (Some(address), Some(file)) => listen(*address, token(file)?, &stop),
-        _ => session::serve(standard_streams()?, None, &stop).map_err(io::Error::other),
-    });
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            output::for_people(&format!("bench-suite agent: {error}"));
-            ExitCode::from(3)
+        (Some(address), Some(file)) => listen(*address, token(file)?, &stop).map(|()| ExitCode::SUCCESS),
+        // What went wrong with the only connection was told over it.
+        _ => {
+            Ok(session::serve(standard_streams()?, None, &stop).map_or(FAILED.into(), |()| ExitCode::SUCCESS))
         }
-    }
+    });
+    outcome.unwrap_or_else(|error| {
+        for_people(&format!("bench-suite agent: {error}"));
+        FAILED.into()
+    })
 }
 
 fn stop_flag() -> io::Result<Arc<AtomicBool>> {
@@ -108,15 +109,13 @@ fn listen(address: SocketAddr, token: String, stop: &Arc<AtomicBool>) -> io::Res
                         .map_err(|error| error.to_string())
                         .and_then(|connection| session::serve(connection, Some(&token), &stop));
                     if let Err(why) = served {
-                        output::for_people(&format!("bench-suite agent: {why}"));
+                        for_people(&format!("bench-suite agent: {why}"));
                     }
                     open.fetch_sub(1, Ordering::Relaxed);
                 });
             }
             // Dropped: its relay sees the end.
-            Ok(_) => {
-                output::for_people(&format!("bench-suite agent: more than {MOST_CONNECTIONS} connections"))
-            }
+            Ok(_) => for_people(&format!("bench-suite agent: more than {MOST_CONNECTIONS} connections")),
             // No connection yet, or one that was gone before it was accepted, or no descriptors left for a while.
             Err(_) => std::thread::sleep(TICK),
         }

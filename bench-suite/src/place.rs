@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use crate::output;
+use crate::output::for_people;
 
 const PREFIX: &str = "data-";
 /// In a data folder: locked while its holder lives.
@@ -153,7 +153,7 @@ pub fn run(args: &Args) -> ExitCode {
     match hold(args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            output::for_people(&format!("bench-suite place: {error}"));
+            for_people(&format!("bench-suite place: {error}"));
             ExitCode::from(3)
         }
     }

@@ -91,7 +91,9 @@ impl<W: Write, R: Read> Talk<W, R> {
         loop {
             match self.hear() {
                 Some(FromAgent::Refused(refused)) => return refused.why,
-                Some(FromAgent::Started(_) | FromAgent::Stdout(_) | FromAgent::Pong) => {}
+                Some(
+                    FromAgent::Started(_) | FromAgent::Stdout(_) | FromAgent::Taken(_) | FromAgent::Pong,
+                ) => {}
                 other => panic!("not refused: {other:?}"),
             }
         }
@@ -258,12 +260,11 @@ fn a_relay_that_does_not_read_slows_the_program_down_and_loses_nothing() {
 #[test]
 fn what_cannot_be_is_refused_with_its_reason() {
     type Change = fn(&mut Run);
-    let cases: [(&str, Change); 6] = [
+    let cases: [(&str, Change); 5] = [
         ("/nonexistent is not there", |run| run.program = vec!["/nonexistent".into()]),
         ("no program", |run| run.program = vec![]),
         ("folder /nonexistent", |run| run.folder = Some("/nonexistent".into())),
-        ("CPU 8000 is not among", |run| run.cpus = Some("8000".into())),
-        ("no list of CPUs", |run| run.cpus = Some("all".into())),
+        ("CPU 1000 is not among", |run| run.cpus = Some([1000].into_iter().collect())),
         ("numactl", |run| run.numa_node = Some(0)),
     ];
     for (why, change) in cases {
@@ -302,9 +303,9 @@ fn garbage_and_frames_out_of_order_are_refused_and_end_the_program() {
 fn a_program_is_bound_to_the_cpus_that_were_asked_for() {
     let allowed = std::fs::read_to_string("/proc/self/status").expect("/proc");
     let list = allowed.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).expect("a list");
-    let last = *model::agent::parse_cpus(list).expect("a list").last().expect("a CPU");
+    let last = model::CpuList::of_kernel(list).expect("a list").iter().last().expect("a CPU");
     let mut run = sh("grep Cpus_allowed_list /proc/self/status");
-    run.cpus = Some(last.to_string());
+    run.cpus = Some([last].into_iter().collect());
     let mut agent = agent(run);
     agent.talk.started();
     assert_eq!(agent.talk.rest().0.split_whitespace().last(), Some(last.to_string().as_str()));
@@ -380,17 +381,22 @@ fn an_agent_that_anybody_could_use_does_not_start() {
     assert!(listen(&["--token-file", &file.display().to_string()]).contains("fewer than"));
 }
 
+/// A holder of a place, with what it told.
+fn place(arguments: &[&std::ffi::OsStr]) -> (Child, model::agent::Place) {
+    let mut command = Command::new(BENCH);
+    command.arg("place").args(arguments);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut line = String::new();
+    let stdout = child.stdout.take().expect("a pipe");
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(stdout), &mut line).expect("a line");
+    (child, serde_json::from_str(&line).expect("a place"))
+}
+
 #[test]
 fn a_place_goes_with_its_holder() {
     for by_signal in [false, true] {
         let folder = tempfile::tempdir().expect("a folder");
-        let mut command = Command::new(BENCH);
-        command.args(["place", "--below"]).arg(folder.path());
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
-        let mut line = String::new();
-        let stdout = child.stdout.take().expect("a pipe");
-        std::io::BufRead::read_line(&mut std::io::BufReader::new(stdout), &mut line).expect("a line");
-        let place: model::agent::Place = serde_json::from_str(&line).expect("a place");
+        let (mut child, place) = place(&["--below".as_ref(), folder.path().as_os_str()]);
         let sockets = place.socket.parent().expect("a folder").to_path_buf();
         assert!(place.data.is_dir() && sockets.is_dir());
         if by_signal {
@@ -401,4 +407,20 @@ fn a_place_goes_with_its_holder() {
         assert!(child.wait().expect("a child").success());
         assert!(!place.data.exists() && !sockets.exists());
     }
+}
+
+#[test]
+fn a_data_folder_of_the_users_stays_and_has_one_holder() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mine = folder.path().join("mine");
+    let arguments = ["--below".as_ref(), folder.path().as_os_str(), "--data".as_ref(), mine.as_os_str()];
+    let (mut child, told) = place(&arguments);
+    assert_eq!(told.data, mine);
+    std::fs::write(mine.join("rows"), "1").expect("a file");
+    let second = Command::new(BENCH).arg("place").args(arguments).output().expect("it starts");
+    assert!(String::from_utf8_lossy(&second.stderr).contains("another server uses it"), "{second:?}");
+    drop(child.stdin.take());
+    assert!(child.wait().expect("a child").success());
+    assert!(mine.join("rows").exists());
+    assert!(!told.socket.parent().expect("a folder").exists());
 }

@@ -17,16 +17,23 @@ use model::record::Line;
 /// The path of the built `xtask`, built now if it is not up to date.
 pub fn xtask() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
-    PATH.get_or_init(|| {
-        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let status =
-            Command::new(cargo).args(["build", "--quiet", "--locked", "--package", "xtask"]).status();
-        assert!(status.expect("cargo starts").success(), "xtask does not build");
-        // This test's own program stands in `<target>/debug/deps`.
-        let own = std::env::current_exe().expect("the test's own path");
-        let debug = own.parent().and_then(Path::parent).expect("a folder above");
-        debug.join("xtask")
-    })
+    PATH.get_or_init(|| compiled("xtask"))
+}
+
+/// The path of the bench binary for this host, built likewise.
+pub fn bench_suite() -> &'static Path {
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    PATH.get_or_init(|| compiled("bench-suite"))
+}
+
+fn compiled(package: &str) -> PathBuf {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let status = Command::new(cargo).args(["build", "--quiet", "--locked", "--package", package]).status();
+    assert!(status.expect("cargo starts").success(), "{package} does not build");
+    // This test's own program stands in `<target>/debug/deps`.
+    let own = std::env::current_exe().expect("the test's own path");
+    let debug = own.parent().and_then(Path::parent).expect("a folder above");
+    debug.join(package)
 }
 
 /// A call of `xtask` whose processes can be found again.

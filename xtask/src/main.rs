@@ -13,6 +13,7 @@ mod machines;
 mod pipeline;
 mod placement;
 mod process;
+mod relay;
 mod report;
 mod setup;
 mod stage;

@@ -11,6 +11,7 @@ mod guard;
 mod place;
 mod products;
 mod record;
+mod relay;
 mod serve;
 mod setup;
 mod shell;
@@ -71,14 +72,17 @@ enum Verb {
     Guard(guard::Args),
     #[command(hide = true)]
     Place(place::Args),
+    #[command(hide = true)]
+    Relay(relay::Args),
 }
 
 /// Runs the verb.
 pub fn run(cli: Cli) -> Result<()> {
-    // These become other programs, which listen for signals themselves.
+    // These stand for other programs, which listen for signals themselves.
     let verb = match cli.verb {
         Verb::Guard(args) => return guard::run(args),
         Verb::Place(args) => return place::run(args),
+        Verb::Relay(args) => return relay::run(args),
         verb => verb,
     };
     interrupt::install()?;
@@ -98,7 +102,7 @@ pub fn run(cli: Cli) -> Result<()> {
         Verb::Setup(args) => setup::run(args),
         Verb::Sysroot(args) => sysroot::run(args),
         Verb::Toolchain(args) => toolchain::run(args),
-        Verb::Guard(_) | Verb::Place(_) => Ok(()),
+        Verb::Guard(_) | Verb::Place(_) | Verb::Relay(_) => Ok(()),
     }
 }
 

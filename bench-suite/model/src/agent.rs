@@ -9,6 +9,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::CpuList;
+
 /// Longest payload. What is longer is no frame, and ends the conversation before memory is asked for it.
 pub const MAX_PAYLOAD_BYTES: usize = 1 << 20;
 /// Most bytes of one [`ToAgent::Stdin`], [`FromAgent::Stdout`] or [`FromAgent::Stderr`].
@@ -39,8 +41,8 @@ pub struct Run {
     pub folder: Option<PathBuf>,
     /// User and group id to run as; `None`: the agent's.
     pub user: Option<u32>,
-    /// CPUs to run on, as the kernel lists them: `0-2,5`; `None`: all that the agent may use.
-    pub cpus: Option<String>,
+    /// CPUs to run on; `None`: all that the agent may use.
+    pub cpus: Option<CpuList>,
     /// NUMA node that memory is taken from; `None`: any.
     pub numa_node: Option<u32>,
     /// Seconds without a word of the relay after which the program is ended.
@@ -88,7 +90,7 @@ pub struct Refused {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Place {
-    /// An empty private folder, removed when nobody needs it any more; what holds it has files of its own there.
+    /// A private folder, removed when nobody needs it any more; what holds it has files of its own there.
     pub data: PathBuf,
     /// Path for a UNIX socket, short enough to be one.
     pub socket: PathBuf,
@@ -261,29 +263,6 @@ impl Decoder {
     }
 }
 
-/// The numbers of a list as the kernel writes them, `0-2,5`: sorted, each once.
-pub fn parse_cpus(list: &str) -> Result<Vec<usize>, Bad> {
-    /// More than any kernel numbers.
-    const MOST: usize = 8192;
-    let bad = || Bad(format!("`{list}` is no list of CPUs such as 0-2,5"));
-    let mut cpus = Vec::new();
-    for part in list.trim().split(',') {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let number = |text: &str| {
-            let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-            digits.then(|| text.parse::<usize>().ok()).flatten().filter(|n| *n < MOST).ok_or_else(bad)
-        };
-        let (first, last) = (number(first)?, number(last)?);
-        if first > last {
-            return Err(bad());
-        }
-        cpus.extend(first..=last);
-    }
-    cpus.sort_unstable();
-    cpus.dedup();
-    Ok(cpus)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -295,7 +274,7 @@ mod tests {
             environment: [("A".to_string(), "b".to_string())].into(),
             folder: Some("/tmp".into()),
             user: Some(7),
-            cpus: Some("0-1".into()),
+            cpus: Some([0, 1].into_iter().collect()),
             numa_node: None,
             silence_s: SILENCE_S,
             terminal: Some(Terminal { rows: 24, columns: 80, kind: "vt100".into() }),
@@ -360,14 +339,5 @@ mod tests {
         // Each side hears only what is meant for it.
         assert!(refused::<ToAgent>(&FromAgent::Pong.encode()).contains("kind 71"));
         assert!(refused::<FromAgent>(&ToAgent::Ping.encode()).contains("kind 5"));
-    }
-
-    #[test]
-    fn lists_of_cpus() {
-        assert_eq!(parse_cpus("5,0-2\n").unwrap(), [0, 1, 2, 5]);
-        assert_eq!(parse_cpus("3,3,2-3").unwrap(), [2, 3]);
-        for bad in ["", "a", "1-", "-1", "3-1", "0,,1", "+1", "9999999", "0-8192"] {
-            assert!(parse_cpus(bad).is_err(), "{bad}");
-        }
     }
 }

@@ -13,14 +13,15 @@ use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use model::agent::{Run, Terminal, parse_cpus};
+use model::CpuList;
+use model::agent::{Run, Terminal};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, geteuid, getpid, getppid};
 use rustix::process::{kill_process, kill_process_group, set_parent_process_death_signal, setsid, waitid};
 use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-use crate::output;
+use crate::output::for_people;
 
 /// Exit code of the guard when the program cannot be started, as shells have it.
 const NOT_STARTED: u8 = 127;
@@ -62,7 +63,7 @@ pub fn start(
     run: &Run,
     ended: impl FnOnce(io::Result<ExitStatus>) + Send + 'static,
 ) -> Result<(Program, Streams), String> {
-    let cpus = run.cpus.as_deref().map(allowed_cpus).transpose()?;
+    let cpus = run.cpus.as_ref().map(allowed_cpus).transpose()?;
     let (mut command, ours) = prepare(run)?;
     let (send, receive) = sync_channel(1);
     let reaped = Arc::new(Mutex::new(false));
@@ -206,17 +207,15 @@ pub fn resize(terminal: &File, rows: u16, columns: u16) {
 }
 
 /// CPUs of a list, all of which the agent may use: the kernel would leave out the others without a word.
-fn allowed_cpus(list: &str) -> Result<CpuSet, String> {
+fn allowed_cpus(list: &CpuList) -> Result<CpuSet, String> {
     let allowed = sched_getaffinity(None).map_err(|error| format!("cannot ask for the CPUs: {error}"))?;
-    let mut set = CpuSet::new();
-    for cpu in parse_cpus(list).map_err(|bad| bad.to_string())? {
-        if cpu >= CpuSet::MAX_CPU || !allowed.is_set(cpu) {
-            let usable: Vec<String> =
-                (0..CpuSet::MAX_CPU).filter(|n| allowed.is_set(*n)).map(|n| n.to_string()).collect();
-            return Err(format!("CPU {cpu} is not among those that may be used: {}", usable.join(",")));
-        }
-        set.set(cpu);
+    let usable: CpuList = (0..CpuSet::MAX_CPU as u32).filter(|cpu| allowed.is_set(*cpu as usize)).collect();
+    let missing = list.without(&usable);
+    if !missing.is_empty() {
+        return Err(format!("CPU {missing} is not among those that may be used: {usable}"));
     }
+    let mut set = CpuSet::new();
+    list.iter().for_each(|cpu| set.set(cpu as usize));
     Ok(set)
 }
 
@@ -255,6 +254,6 @@ pub fn guard(args: &GuardArgs) -> ExitCode {
         Ok(()) => Command::new(name).args(arguments).exec(),
         Err(error) => error,
     };
-    output::for_people(&format!("cannot start {}: {error}", Path::new(name).display()));
+    for_people(&format!("cannot start {}: {error}", Path::new(name).display()));
     ExitCode::from(NOT_STARTED)
 }
