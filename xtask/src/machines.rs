@@ -2,6 +2,7 @@
 
 mod direct;
 pub mod name;
+mod qemu_system;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -23,6 +24,7 @@ use crate::{host, process};
 
 use direct::Direct;
 use name::Name;
+use qemu_system::QemuSystem;
 
 /// What a person chooses of machines.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -30,6 +32,9 @@ pub struct Choices {
     /// The file of ssh machines; left out: machines.toml in the checkout, else in the cache.
     #[arg(long, value_name = "FILE")]
     pub machines: Option<PathBuf>,
+    /// The guest.
+    #[command(flatten)]
+    pub guest: qemu_system::Options,
 }
 
 /// How long the bundle's probe may take: it works for less than a second on hardware.
@@ -90,12 +95,13 @@ pub fn open<'a>(
     name: &Name,
     home: &'a Home,
     toolchain: &'a Toolchain,
-    _choices: &Choices,
+    choices: &'a Choices,
 ) -> Result<Box<dyn Machine + 'a>> {
     Ok(match name {
         Name::Local => Box::new(Direct::local(home, toolchain)),
         Name::QemuUser => Box::new(Direct::qemu_user(home, toolchain)),
-        Name::QemuSystem | Name::Ssh(_) => return Err(Failure::new(Kind::Usage, "not yet").into()),
+        Name::QemuSystem => Box::new(QemuSystem::new(home, toolchain, &choices.guest)),
+        Name::Ssh(_) => return Err(Failure::new(Kind::Usage, "not yet").into()),
     })
 }
 
