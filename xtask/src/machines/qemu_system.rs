@@ -71,7 +71,9 @@ impl Machine for QemuSystem<'_> {
         let table = stage::of(self.toolchain.target())?;
         setup::ensure_packages(self.home, &table.host_packages)?;
         let copy = deployment::unpack(self.home, bundle)?;
-        let image = disk::of_bundle(self.home, &bundle.manifest().label(), bundle.key(), &copy)?;
+        let facts = &bundle.manifest().facts;
+        let label = format!("{}-{}-{}", facts.product, bundle.manifest().target, facts.origin);
+        let image = disk::of_bundle(self.home, &label, bundle.key(), &copy)?;
         let _ = self.image.set(image);
         Ok(Deployed { manifest: bundle.manifest().clone(), copy, root: BUNDLE.into(), runs: DATA.into() })
     }
