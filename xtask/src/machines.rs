@@ -2,6 +2,8 @@
 
 mod direct;
 pub mod name;
+mod qemu_system;
+mod ssh;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -18,11 +20,14 @@ use crate::placement::Placement;
 use crate::stages::bundle::{Bundle, PROBE};
 use crate::stages::deployment::Deployed;
 use crate::stages::toolchain::Toolchain;
+use crate::tables::machines::SshMachine;
 use crate::tables::target::Target;
-use crate::{host, process};
+use crate::{host, process, tables};
 
 use direct::Direct;
 use name::Name;
+use qemu_system::QemuSystem;
+use ssh::Ssh;
 
 /// What a person chooses of machines.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -30,6 +35,9 @@ pub struct Choices {
     /// The file of ssh machines; left out: machines.toml in the checkout, else in the cache.
     #[arg(long, value_name = "FILE")]
     pub machines: Option<PathBuf>,
+    /// The guest.
+    #[command(flatten)]
+    pub guest: qemu_system::Options,
 }
 
 /// How long the bundle's probe may take: it works for less than a second on hardware.
@@ -90,12 +98,13 @@ pub fn open<'a>(
     name: &Name,
     home: &'a Home,
     toolchain: &'a Toolchain,
-    _choices: &Choices,
+    choices: &'a Choices,
 ) -> Result<Box<dyn Machine + 'a>> {
     Ok(match name {
         Name::Local => Box::new(Direct::local(home, toolchain)),
         Name::QemuUser => Box::new(Direct::qemu_user(home, toolchain)),
-        Name::QemuSystem | Name::Ssh(_) => return Err(Failure::new(Kind::Usage, "not yet").into()),
+        Name::QemuSystem => Box::new(QemuSystem::new(home, toolchain, &choices.guest)),
+        Name::Ssh(name) => Box::new(Ssh::new(home, toolchain, machine_of(name, choices)?)),
     })
 }
 
@@ -118,8 +127,15 @@ pub fn impossible(name: &Name, target: &Target, choices: &Choices) -> Result<Opt
 }
 
 /// The target of a machine of `machines.toml`.
-pub fn target_of(_name: &Name, _choices: &Choices) -> Result<String> {
-    Err(Failure::new(Kind::Usage, "not yet").into())
+pub fn target_of(name: &Name, choices: &Choices) -> Result<String> {
+    match name {
+        Name::Ssh(name) => Ok(machine_of(name, choices)?.target),
+        other => Err(Failure::new(Kind::Usage, format!("{other} is a machine for every target")).into()),
+    }
+}
+
+fn machine_of(name: &str, choices: &Choices) -> Result<SshMachine> {
+    tables::machines::load(&tables::machines::file(choices.machines.as_deref())?, name)
 }
 
 /// Where a client is that is not on the server's machine.

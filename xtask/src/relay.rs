@@ -56,11 +56,11 @@ pub enum Transport {
 }
 
 /// The command of this host that stands for `program` on a machine.
-pub fn command(relay: &Relay, program: &[String]) -> Result<Command> {
+pub fn command(relay: &Relay, program: &[String]) -> Command {
     let mut command = Command::new("/proc/self/exe");
     command.arg("relay").arg("--").args(program);
-    command.env(VARIABLE, serde_json::to_string(relay)?);
-    Ok(command)
+    command.env(VARIABLE, serde_json::to_string(relay).expect("plain values are always JSON"));
+    command
 }
 
 /// The failure of a relay that lost its link, by its exit code and the log of its standard error; `None` where the

@@ -142,6 +142,10 @@ pub enum CaveatKind {
     ServerWarning,
     /// A check could not be made.
     NotChecked,
+    /// The machine's clock is not the host's.
+    ClockDiffers,
+    /// The client reached the server through ssh.
+    Tunnelled,
 }
 
 /// Latency of the operations that succeeded, in microseconds, from an HDR histogram with 3 significant digits.

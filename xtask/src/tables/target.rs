@@ -4,6 +4,7 @@ use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
 use crate::home::repository;
+use crate::tables::guest::Guest;
 
 /// One file of `xtask/targets`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -41,6 +42,10 @@ pub struct Target {
     pub sysroot: Sysroot,
     /// What runs its programs here.
     pub emulator: Emulator,
+    /// What the machine `qemu-system` boots; `None`: there is no such machine.
+    // Where programs are run does not decide what is built: keys that hold the whole target leave it out.
+    #[serde(skip_serializing)]
+    pub guest: Option<Guest>,
     /// What the host needs for it.
     pub host: Host,
 }
@@ -75,6 +80,23 @@ pub struct Cpu {
     pub flags: Vec<String>,
     /// `-C target-cpu`.
     pub rust: String,
+    /// How a machine's CPU is known to be the baseline or later before anything is copied there; `None`: only the
+    /// bundle's probe tells.
+    pub cpuinfo: Option<CpuInfo>,
+}
+
+/// What `/proc/cpuinfo` says of a CPU that is the baseline or later.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct CpuInfo {
+    /// The field.
+    pub field: String,
+    /// It holds one of these words; empty: whatever it holds.
+    #[serde(default)]
+    pub any_of: Vec<String>,
+    /// It holds all of these words.
+    #[serde(default)]
+    pub all_of: Vec<String>,
 }
 
 /// What every ELF file of the target must be.
@@ -209,7 +231,9 @@ mod tests {
         std::fs::write(&file, "description = \"x\"\nrust-tripel = \"y\"\n").unwrap();
         let message = super::super::read::<Target>(&file).unwrap_err().to_string();
         assert!(
-            message.contains("x.toml") && message.contains("line 2") && message.contains("rust-tripel"),
+            message.contains("x.toml")
+                && message.contains("line 2")
+                && message.contains("did you mean `rust-triple`?"),
             "{message}"
         );
     }
