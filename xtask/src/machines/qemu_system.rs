@@ -163,7 +163,7 @@ impl Link for GuestLink {
             terminal: None,
         };
         let relay = Relay { transport: Transport::Tcp(self.guest.agent()), run };
-        relay::command(&relay, &self.line(call)).expect("plain values with text as keys are always JSON")
+        relay::command(&relay, &self.line(call))
     }
 
     fn slowdown(&self) -> f64 {
@@ -190,7 +190,7 @@ impl Link for GuestLink {
     fn reach(&self, port: u16, from: &Elsewhere) -> Result<Reach> {
         if *from == Elsewhere::Machine || port != SERVER_PORT {
             let what = format!("a guest is reached from this host only, and at port {SERVER_PORT} only");
-            let next = "run the clients on this host: --client local";
+            let next = "run the clients on this host: --client host";
             return Err(Failure::new(Kind::Usage, what).next(next).into());
         }
         Ok(Reach { listen: IpAddr::from(Ipv4Addr::UNSPECIFIED), connect: self.guest.server() })

@@ -171,20 +171,31 @@ impl Execution<'_> {
                 &Allowed::of(&client_facts),
             )?;
         }
-        let null = args.null;
+        if args.null {
+            self.caveats(link, &client, record)?;
+            return self.workloads(&client, None, record);
+        }
+        let server = self.server(link, deployed, &placement, &client, record);
+        // Only now is it known how the client reaches it; a server that did not start ran there all the same.
+        self.caveats(link, &client, record)?;
+        let mut server = server?;
+        self.workloads(&client, Some((&mut server, link)), record)?;
+        server.stop()
+    }
+
+    /// What a reader must know of the machines.
+    fn caveats(&self, link: &dyn Link, client: &Up, record: &mut Writer) -> Result<()> {
+        let null = self.args().null;
         for found in link.caveats().into_iter().filter(|c| !null || c.kind == CaveatKind::Emulated) {
             record.append(&Line::Caveat(found))?;
         }
-        if matches!(client, Up::Host(..)) {
-            let detail = "the load generator ran on the host, natively, not on the target";
-            caveat(record, CaveatKind::ClientOnHost, detail)?;
+        match client {
+            Up::Host(..) if self.bundle.is_some() => {
+                let detail = "the load generator ran on the host, natively, not on the target";
+                caveat(record, CaveatKind::ClientOnHost, detail)
+            }
+            _ => Ok(()),
         }
-        if null {
-            return self.workloads(&client, None, record);
-        }
-        let mut server = self.server(link, deployed, &placement, &client, record)?;
-        self.workloads(&client, Some((&mut server, link)), record)?;
-        server.stop()
     }
 
     /// Asks the machine what it is, and writes that down.
