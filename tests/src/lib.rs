@@ -4,6 +4,7 @@
 //! twice. Those that break something do it in a home of their own.
 
 pub mod record;
+pub mod sshd;
 
 use std::ffi::OsStr;
 use std::fs;
