@@ -48,6 +48,11 @@ impl Home {
         self
     }
 
+    /// Whether nothing may be downloaded.
+    pub fn is_offline(&self) -> bool {
+        self.offline
+    }
+
     /// Fails where something would have to be downloaded and must not be.
     pub fn may_download(&self, what: &str) -> Result<()> {
         if !self.offline {

@@ -2,6 +2,7 @@
 
 mod direct;
 pub mod name;
+mod qemu_system;
 mod ssh;
 
 use std::net::SocketAddr;
@@ -25,6 +26,7 @@ use crate::{host, process, tables};
 
 use direct::Direct;
 use name::Name;
+use qemu_system::QemuSystem;
 use ssh::Ssh;
 
 /// What a person chooses of machines.
@@ -33,6 +35,9 @@ pub struct Choices {
     /// The file of ssh machines; left out: machines.toml in the checkout, else in the cache.
     #[arg(long, value_name = "FILE")]
     pub machines: Option<PathBuf>,
+    /// The guest.
+    #[command(flatten)]
+    pub guest: qemu_system::Options,
 }
 
 /// How long the bundle's probe may take: it works for less than a second on hardware.
@@ -93,12 +98,12 @@ pub fn open<'a>(
     name: &Name,
     home: &'a Home,
     toolchain: &'a Toolchain,
-    choices: &Choices,
+    choices: &'a Choices,
 ) -> Result<Box<dyn Machine + 'a>> {
     Ok(match name {
         Name::Local => Box::new(Direct::local(home, toolchain)),
         Name::QemuUser => Box::new(Direct::qemu_user(home, toolchain)),
-        Name::QemuSystem => return Err(Failure::new(Kind::Usage, "not yet").into()),
+        Name::QemuSystem => Box::new(QemuSystem::new(home, toolchain, &choices.guest)),
         Name::Ssh(name) => Box::new(Ssh::new(home, toolchain, machine_of(name, choices)?)),
     })
 }

@@ -12,6 +12,9 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use crate::failure::{Failure, Kind};
 use crate::process;
 
+/// The program that sets a memory policy: the system call has no safe wrapper.
+const NUMACTL: &str = "numactl";
+
 /// Where on a machine a program runs; empty: wherever the kernel likes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Placement {
@@ -72,6 +75,17 @@ impl Placement {
             }
         }
         Ok(placement)
+    }
+
+    /// Whether this host has the program that binds memory, for programs that run here.
+    pub fn check_tools(&self) -> Result<()> {
+        if self.numa_node.is_none() || process::find_program(NUMACTL).is_some() {
+            return Ok(());
+        }
+        let what = format!("{NUMACTL}, which binds memory to a NUMA node, is not installed");
+        Err(Failure::new(Kind::MissingPackages, what)
+            .next(format!("apt-get install {NUMACTL}, or ask for no NUMA node"))
+            .into())
     }
 
     /// What is wrong with a started program's placement; empty where nothing is. `status` is the text of its
@@ -173,14 +187,12 @@ pub fn become_placed(placement: &Placement, mut program: Command) -> Result<()> 
         bind(cpus)?;
     }
     if let Some(node) = placement.numa_node {
-        let mut bound = Command::new("numactl");
+        let mut bound = Command::new(NUMACTL);
         bound.arg(format!("--membind={node}")).arg("--").arg(program.get_program()).args(program.get_args());
         program = bound;
     }
     let error = program.exec();
-    let name = program.get_program().display();
-    // Where it is missing it is mostly numactl.
-    Err(error).with_context(|| format!("cannot start {name}, is it installed?"))
+    Err(error).with_context(|| format!("cannot start {}", program.get_program().display()))
 }
 
 fn bind(cpus: &CpuList) -> Result<()> {

@@ -341,6 +341,9 @@ pub fn asked(name: &str, command: Command, limit: Duration, log: &Path) -> Resul
         Some(status) => ending(status),
         None => format!("no end within {}", crate::ui::duration(limit)),
     };
+    if let Some(failure) = child.ended()?.and_then(|status| crate::relay::failure(status, log)) {
+        return Err(failure.into());
+    }
     let what = format!("{name}: {how}\n{}", indented(&tail(log, 8)));
     Err(Failure::new(Kind::StageFailed, what).log(log).next("the log's last lines say why").into())
 }

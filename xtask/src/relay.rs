@@ -9,7 +9,8 @@ mod terminal;
 
 use std::io::PipeReader;
 use std::net::{SocketAddr, TcpStream};
-use std::process::{Command, Stdio};
+use std::path::Path;
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH};
 use signal_hook::iterator::Signals;
 
+use crate::failure::{Failure, Kind};
 use crate::process::{self, Guarded, OnOurDeath};
 use crate::ui;
 use streams::{Hearing, Window};
@@ -59,6 +61,23 @@ pub fn command(relay: &Relay, program: &[String]) -> Command {
     command.arg("relay").arg("--").args(program);
     command.env(VARIABLE, serde_json::to_string(relay).expect("plain values are always JSON"));
     command
+}
+
+/// The failure of a relay that lost its link, by its exit code and the log of its standard error; `None` where the
+/// program itself ended so.
+pub fn failure(status: ExitStatus, log: &Path) -> Option<Failure> {
+    if status.code() != Some(EXIT_RELAY_FAILED.into()) {
+        return None;
+    }
+    let tail = process::tail(log, 12);
+    let said =
+        tail.lines().rev().find_map(|line| line.split_once("relay: ").map(|(_, said)| said.to_string()))?;
+    let what = format!("the link to the machine broke: {said}");
+    Some(
+        Failure::new(Kind::MachineUnreachable, what)
+            .log(log)
+            .next("check the machine and the network; then run it again"),
+    )
 }
 
 /// What the relay's main thread is told.

@@ -1,5 +1,6 @@
 //! The tables: targets, products, suites. Files that people write, so every mistake is answered with file and line.
 
+pub mod guest;
 pub mod machines;
 pub mod product;
 pub mod suite;

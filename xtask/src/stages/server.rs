@@ -24,7 +24,7 @@ use crate::process::{self, Guarded};
 use crate::stage::hex;
 use crate::stages::deployment::Deployed;
 use crate::tables::product::Product;
-use crate::ui;
+use crate::{relay, ui};
 
 use place::Place;
 use starter::Starter;
@@ -110,6 +110,9 @@ impl Server {
     /// The failure of a server that has ended although nobody asked it to; `None` while it lives.
     pub fn lost(&mut self) -> Result<Option<Failure>> {
         let Some(status) = self.process.ended()? else { return Ok(None) };
+        if let Some(failure) = relay::failure(status, &self.log) {
+            return Ok(Some(failure));
+        }
         let tail = process::indented(&process::tail(&self.log, 12));
         let what = format!("the server ended in mid-run: {}\n{tail}", process::ending(status));
         Ok(Some(

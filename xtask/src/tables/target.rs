@@ -4,6 +4,7 @@ use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
 use crate::home::repository;
+use crate::tables::guest::Guest;
 
 /// One file of `xtask/targets`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -41,6 +42,10 @@ pub struct Target {
     pub sysroot: Sysroot,
     /// What runs its programs here.
     pub emulator: Emulator,
+    /// What the machine `qemu-system` boots; `None`: there is no such machine.
+    // Where programs are run does not decide what is built: keys that hold the whole target leave it out.
+    #[serde(skip_serializing)]
+    pub guest: Option<Guest>,
     /// What the host needs for it.
     pub host: Host,
 }

@@ -22,7 +22,7 @@ use crate::process::{self, Guarded, OnOurDeath};
 use crate::stages::bundle::BENCH;
 use crate::stages::deployment::Deployed;
 use crate::tables::product::{Product, Server as Table};
-use crate::{interrupt, ui};
+use crate::{interrupt, relay, ui};
 
 /// How long a server may take to be ready on hardware; an emulator gets as many times more as it is slower.
 const READY: Duration = Duration::from_secs(30);
@@ -133,9 +133,9 @@ impl Starter<'_> {
         let mut process = self.spawn("the server's bootstrap", &call, input(&text)?.into())?;
         match watch::end(&mut process, limit(self.plan.link, BOOTSTRAP))? {
             Some(status) if status.success() => Ok(()),
-            Some(status) => {
-                Err(self.died(&format!("making its data folder: {}", process::ending(status))).into())
-            }
+            Some(status) => Err(relay::failure(status, self.log)
+                .unwrap_or_else(|| self.died(&format!("making its data folder: {}", process::ending(status))))
+                .into()),
             None => Err(self.not_ready("its data folder was not made", BOOTSTRAP).into()),
         }
     }
@@ -179,6 +179,9 @@ impl Starter<'_> {
     }
 
     fn ended_at_start(&self, status: ExitStatus) -> Failure {
+        if let Some(failure) = relay::failure(status, self.log) {
+            return failure;
+        }
         let tail = process::tail(self.log, 40);
         if tail.contains("Address already in use") {
             return port_in_use(self.port).log(self.log);
@@ -310,6 +313,9 @@ impl Starter<'_> {
         let stdio = [input(stdin)?.into(), writer.into(), process::append(self.log)?.into()];
         let mut process = process::spawn_with(name, self.plan.link.command(call), OnOurDeath::Kill, stdio)?;
         let status = watch::end(&mut process, limit(self.plan.link, READY))?;
+        if let Some(failure) = status.and_then(|status| relay::failure(status, self.log)) {
+            return Err(failure.into());
+        }
         if !status.is_some_and(|status| status.success()) {
             let how = status.map_or("no answer".into(), process::ending);
             return Err(self.died(&format!("{name}: {how}")).into());

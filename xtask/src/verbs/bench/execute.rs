@@ -156,6 +156,9 @@ impl Execution<'_> {
         let facts = self.machine_up(link, deployed, &self.machine, "server", record)?;
         let placement = Placement { cpus: args.server_cpus.clone(), numa_node: args.numa_node };
         let placement = placement.on(&self.machine, SERVER_FLAGS, &Allowed::of(&facts))?;
+        if link.is_here() {
+            placement.check_tools()?;
+        }
         let client = self.common.generator.up(args, link, deployed)?;
         let mut client_facts = facts;
         if let Up::Away(link, deployed, name) = &client {
@@ -168,20 +171,31 @@ impl Execution<'_> {
                 &Allowed::of(&client_facts),
             )?;
         }
-        let null = args.null;
+        if args.null {
+            self.caveats(link, &client, record)?;
+            return self.workloads(&client, None, record);
+        }
+        let server = self.server(link, deployed, &placement, &client, record);
+        // Only now is it known how the client reaches it; a server that did not start ran there all the same.
+        self.caveats(link, &client, record)?;
+        let mut server = server?;
+        self.workloads(&client, Some((&mut server, link)), record)?;
+        server.stop()
+    }
+
+    /// What a reader must know of the machines.
+    fn caveats(&self, link: &dyn Link, client: &Up, record: &mut Writer) -> Result<()> {
+        let null = self.args().null;
         for found in link.caveats().into_iter().filter(|c| !null || c.kind == CaveatKind::Emulated) {
             record.append(&Line::Caveat(found))?;
         }
-        if matches!(client, Up::Host(..)) {
-            let detail = "the load generator ran on the host, natively, not on the target";
-            caveat(record, CaveatKind::ClientOnHost, detail)?;
+        match client {
+            Up::Host(..) if self.bundle.is_some() => {
+                let detail = "the load generator ran on the host, natively, not on the target";
+                caveat(record, CaveatKind::ClientOnHost, detail)
+            }
+            _ => Ok(()),
         }
-        if null {
-            return self.workloads(&client, None, record);
-        }
-        let mut server = self.server(link, deployed, &placement, &client, record)?;
-        self.workloads(&client, Some((&mut server, link)), record)?;
-        server.stop()
     }
 
     /// Asks the machine what it is, and writes that down.
@@ -264,6 +278,9 @@ impl Execution<'_> {
         record.append(&Line::Server(server.facts().clone()))?;
         for warning in &server.facts().warnings {
             caveat(record, CaveatKind::ServerWarning, warning)?;
+        }
+        if let Some(why) = &server.facts().io_fallback {
+            caveat(record, CaveatKind::FallbackIo, why)?;
         }
         let version = &server.facts().version;
         if version.contains("debug") {
