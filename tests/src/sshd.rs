@@ -1,7 +1,7 @@
 //! An sshd of a test's own: on loopback, with its own host key, its own user key and a `machines.toml` that names it.
 
 use std::fs;
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::kill;
+use crate::{Call, call, kill};
 
 /// A running sshd, with all that belongs to it in one folder. Dropped, both are gone.
 pub struct Sshd {
@@ -22,12 +22,16 @@ pub struct Sshd {
 impl Sshd {
     /// Starts one that runs programs for the target.
     pub fn start(target: &str) -> Self {
-        let port =
-            TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|l| l.local_addr()).expect("a port").port();
-        Self::start_at(target, "127.0.0.1", port, Command::new(program()))
+        Self::start_by(target, Command::new("env"))
     }
 
-    /// Starts one that listens at an address, by a command to which sshd's arguments are appended.
+    /// Starts one by a command that runs what follows.
+    pub fn start_by(target: &str, command: Command) -> Self {
+        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|l| l.local_addr());
+        Self::start_at(target, "127.0.0.1", port.expect("a port").port(), command)
+    }
+
+    /// Starts one that listens at an address, by a command that runs what follows.
     pub fn start_at(target: &str, address: &str, port: u16, mut command: Command) -> Self {
         // Not in a folder that the user's umask or a quota could make unusable to sshd.
         let folder = tempfile::Builder::new().prefix("sshd-").tempdir_in("/tmp").expect("a folder");
@@ -57,7 +61,7 @@ impl Sshd {
             fs::create_dir_all("/run/sshd").expect("/run/sshd");
         }
         let log = fs::File::create(at("log")).expect("a file");
-        command.args(["-D", "-e", "-f"]).arg(at("config"));
+        command.arg(program()).args(["-D", "-e", "-f"]).arg(at("config"));
         let child = command.stdin(Stdio::null()).stderr(log).spawn().expect("sshd starts");
         let mut sshd = Sshd { child, port, folder };
         sshd.wait(address);
@@ -121,18 +125,46 @@ impl Sshd {
         fs::write(self.at("known"), format!("[{address}]:{} {key}", self.port)).expect("a file");
     }
 
-    /// Whether a port of this host is open, as a sign of life.
-    pub fn answers(&self) -> bool {
-        TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).is_ok()
+    /// What a command line says there.
+    pub fn run(&self, line: &str) -> String {
+        let mut command = Command::new("ssh");
+        command
+            .args(["-F", "none", "-o", "BatchMode=yes", "-p", &self.port.to_string(), "-i"])
+            .arg(self.at("user"));
+        command.args(["-o", &format!("UserKnownHostsFile={}", self.at("known").display())]);
+        let output = command.args(["127.0.0.1", line]).output().expect("ssh starts");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// Ends it.
+    pub fn end(&mut self) {
+        // Its sessions end with their clients.
+        kill(self.child.id(), Signal::TERM);
+        let _ = self.child.wait();
     }
 }
 
 impl Drop for Sshd {
     fn drop(&mut self) {
-        // Its sessions end with their clients.
-        kill(self.child.id(), Signal::TERM);
-        let _ = self.child.wait();
+        if matches!(self.child.try_wait(), Ok(None)) {
+            self.end();
+        }
     }
+}
+
+/// What this host's own programs are.
+pub fn own_target() -> String {
+    let output = Command::new("uname").arg("-m").output().expect("uname starts");
+    String::from_utf8_lossy(&output.stdout).trim().to_string()
+}
+
+/// `xtask VERB … --on ssh:loopback` with the distribution's build.
+pub fn on(sshd: &Sshd, target: &str, verb: &str, more: &[&str]) -> Call {
+    let machines = sshd.machines().display().to_string();
+    let mut words =
+        vec![verb, "--target", target, "--from", "distro", "--on", "ssh:loopback", "--machines", &machines];
+    words.extend(more);
+    call(&words)
 }
 
 /// sshd, by its whole path: it refuses to start otherwise.
