@@ -3,9 +3,11 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-use model::record::Line;
+use model::record::{Line, Outcome};
+use portbench_tests::namespace::{ADDRESSES, Cable};
 use portbench_tests::sshd::{Sshd, on, own_target};
 use portbench_tests::{Running, expect_nothing_left, read_record, record_files, records};
 use rustix::process::Signal;
@@ -71,10 +73,10 @@ fn a_bench_there_is_a_record_with_the_machines_own_facts() {
 }
 
 /// A bench that lasts, begun: something was measured.
-fn long_bench(sshd: &Sshd, records: &Path) -> Running {
+fn long_bench(sshd: &Sshd, records: &Path, by: Command) -> Running {
     let to = records.display().to_string();
     let words = ["--workload", "do0", "--duration-s", "120", "--records", &to];
-    let mut running = on(sshd, &own_target(), "bench", &words).start();
+    let mut running = on(sshd, &own_target(), "bench", &words).by(by).start();
     let until = Instant::now() + Duration::from_secs(300);
     let measured =
         |file: &PathBuf| fs::read_to_string(file).is_ok_and(|text| text.contains(r#""message":"interval""#));
@@ -115,7 +117,7 @@ fn whatever_ends_the_command_ends_everything_there() {
     let sshd = Sshd::start(&own_target());
     for (signal, code) in [(Signal::INT, Some(130)), (Signal::TERM, Some(130)), (Signal::KILL, None)] {
         let folder = records();
-        let running = long_bench(&sshd, folder.path());
+        let running = long_bench(&sshd, folder.path(), Command::new("env"));
         assert!(there(&sshd).iter().any(|line| line.contains("mariadbd")), "{:?}", there(&sshd));
         running.signal(signal);
         let mark = running.mark.clone();
@@ -123,4 +125,28 @@ fn whatever_ends_the_command_ends_everything_there() {
         expect_nothing_left(&mark);
         expect_nothing_there(&sshd, Duration::from_secs(10));
     }
+}
+
+#[test]
+fn a_link_cut_in_mid_run_is_told_and_nothing_is_left_on_either_side() {
+    let (cable, target) = (Cable::lay(), own_target());
+    let sshd = Sshd::start_at(&target, ADDRESSES[1], 2222, cable.at(1));
+    let folder = records();
+    let running = long_bench(&sshd, folder.path(), cable.at(0));
+    assert!(there(&sshd).iter().any(|line| line.contains("mariadbd")), "{:?}", there(&sshd));
+    let (mark, begun) = (running.mark.clone(), Instant::now());
+    cable.cut();
+    let ended = running.end().expect_code(37).expect_log_and_next();
+    let took = begun.elapsed();
+    ended.expect_said(&["the link to ssh:loopback broke"]);
+    assert!(took < Duration::from_secs(40), "took {took:?}");
+    expect_nothing_left(&mark);
+    // There, nobody tells them: they notice that nobody speaks any more.
+    expect_nothing_there(&sshd, Duration::from_secs(40));
+    let record = read_record(&record_files(folder.path())[0]);
+    let outcome = record.iter().find_map(|line| match line {
+        Line::End { outcome, .. } => Some(*outcome),
+        _ => None,
+    });
+    assert_eq!(outcome, Some(Outcome::Failed));
 }

@@ -3,9 +3,9 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
+use portbench_tests::namespace::with_tmpfs;
 use portbench_tests::sshd::{Sshd, on, own_target};
 use portbench_tests::{Ended, expect_nothing_left};
 
@@ -78,19 +78,6 @@ fn a_typo_in_the_file_is_told_with_its_line_and_the_nearest_key() {
     refused(&sshd, &target, 2).expect_said(&["did you mean loopbak?"]);
     sshd.write_machines(&format!("{good}password = \"x\"\n"));
     refused(&sshd, &target, 2).expect_said(&["line 9", "holds no secrets"]);
-}
-
-/// A command that runs what follows where `folder` is a file system of its own.
-fn with_tmpfs(folder: &Path, options: &str) -> Command {
-    fs::create_dir_all(folder).expect("a folder");
-    let mount = format!("mount -t tmpfs -o {options} tmpfs '{}' && exec \"$@\"", folder.display());
-    let mut command = Command::new("unshare");
-    command.args(["--mount", "--", "sh", "-c", &mount, "sh"]);
-    if !rustix::process::geteuid().is_root() {
-        command = Command::new("unshare");
-        command.args(["--user", "--map-root-user", "--mount", "--", "sh", "-c", &mount, "sh"]);
-    }
-    command
 }
 
 #[test]
