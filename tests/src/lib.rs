@@ -3,7 +3,9 @@
 //! The tests use the same cache as a person would (`$PORTBENCH_HOME` or `~/.cache/portbench`), so nothing is built
 //! twice. Those that break something do it in a home of their own.
 
+pub mod namespace;
 pub mod record;
+pub mod sshd;
 
 use std::ffi::OsStr;
 use std::fs;
@@ -76,6 +78,15 @@ impl Call {
     /// Sets a variable.
     pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
         self.command.env(name, value);
+        self
+    }
+
+    /// Runs it by a command that runs what follows.
+    pub fn by(mut self, mut command: Command) -> Self {
+        command.arg(self.command.get_program()).args(self.command.get_args());
+        let set = self.command.get_envs().filter_map(|(name, value)| Some((name, value?)));
+        command.envs(set).stdin(Stdio::null());
+        self.command = command;
         self
     }
 

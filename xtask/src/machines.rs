@@ -134,6 +134,14 @@ pub fn target_of(name: &Name, choices: &Choices) -> Result<String> {
     }
 }
 
+/// Fails where a machine can be asked before anything is built, and would not do.
+pub fn fits(name: &Name, home: &Home, target: &Target, choices: &Choices) -> Result<()> {
+    match name {
+        Name::Ssh(name) => ssh::connect(home, &machine_of(name, choices)?, target).map(drop),
+        Name::Local | Name::QemuUser | Name::QemuSystem => Ok(()),
+    }
+}
+
 fn machine_of(name: &str, choices: &Choices) -> Result<SshMachine> {
     tables::machines::load(&tables::machines::file(choices.machines.as_deref())?, name)
 }

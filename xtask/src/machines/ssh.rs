@@ -25,12 +25,21 @@ use crate::stages::bundle::{BENCH, Bundle};
 use crate::stages::deployment::{self, Deployed};
 use crate::stages::toolchain::Toolchain;
 use crate::tables::machines::SshMachine;
-use crate::ui;
+use crate::tables::target::Target;
 use master::Master;
 use preflight::Preflight;
 
 /// A clock that is further off than this, in seconds, is worth a caveat.
 const CLOCK_S: f64 = 1.0;
+
+/// Connects, and looks whether the machine fits: before anything is copied, or built.
+pub fn connect(home: &Home, machine: &SshMachine, target: &Target) -> Result<(Master, Preflight)> {
+    let master = Master::connect(home, machine)?;
+    let said = preflight::ask(&master, machine)?;
+    said.check_target(machine, target)?;
+    said.check_folder(machine)?;
+    Ok((master, said))
+}
 
 /// The machine `ssh:NAME`.
 pub struct Ssh<'a> {
@@ -54,11 +63,8 @@ impl<'a> Ssh<'a> {
         {
             return Ok((master.clone(), said.clone()));
         }
-        ui::step("ssh", &format!("{} ({})", self.machine.name, self.machine.host));
-        let master = Rc::new(Master::connect(self.home, &self.machine)?);
-        let said = preflight::ask(&master, &self.machine)?;
-        said.check_target(&self.machine, self.toolchain.target())?;
-        said.check_folder(&self.machine)?;
+        let (master, said) = connect(self.home, &self.machine, self.toolchain.target())?;
+        let master = Rc::new(master);
         self.up.replace(Some((master.clone(), said.clone())));
         Ok((master, said))
     }

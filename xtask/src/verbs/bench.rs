@@ -162,7 +162,7 @@ fn execute(args: &Args, plan: &[Planned], cells: &mut Cells, records: &mut Vec<P
         cells.all.clear();
         return common.null_on_host(&cells.pipelines[0], records);
     }
-    cells.prepare()?;
+    cells.prepare(&args.choices)?;
     for index in 0..cells.all.len() {
         let cell = &cells.all[index];
         let State::Ready(parts) = &cell.state else { continue };

@@ -72,6 +72,7 @@ impl Stand {
             let next = "cargo xtask targets shows what runs here";
             return Err(Failure::new(Kind::WrongMachine, why).next(next).into());
         }
+        machines::fits(&self.on, &pipeline.home, &pipeline.target, &self.choices)?;
         let toolchain = pipeline.toolchain(&[self.from])?;
         let bundle = pipeline.bundle(&toolchain, self.from)?;
         let home: Home = pipeline.home.clone();

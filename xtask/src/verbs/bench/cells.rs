@@ -4,8 +4,8 @@ use anyhow::Result;
 
 use super::Args;
 use crate::failure::{Failure, Kind, kind_of};
-use crate::machines;
 use crate::machines::name::Name;
+use crate::machines::{self, Choices};
 use crate::pipeline::{From, Pipeline};
 use crate::report::Absent;
 use crate::stages::bundle::Bundle;
@@ -75,8 +75,18 @@ impl Cells {
         Ok(Cells { pipelines, all, null: args.null })
     }
 
-    /// Builds what every cell needs: everything is built before anything is timed.
-    pub fn prepare(&mut self) -> Result<()> {
+    /// Builds what every cell needs: everything is built before anything is timed, and nothing for a machine that would
+    /// not do.
+    pub fn prepare(&mut self, choices: &Choices) -> Result<()> {
+        for cell in 0..self.all.len() {
+            let (on, pipeline) = (&self.all[cell].on, &self.pipelines[self.all[cell].pipeline]);
+            if matches!(self.all[cell].state, State::Planned)
+                && let Err(error) = machines::fits(on, &pipeline.home, &pipeline.target, choices)
+            {
+                interrupt::check()?;
+                self.failed(cell, error);
+            }
+        }
         for index in 0..self.pipelines.len() {
             let mine: Vec<usize> = (0..self.all.len())
                 .filter(|cell| self.all[*cell].pipeline == index)
