@@ -221,7 +221,7 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         assert!(GOOD.contains(from));
         std::fs::write(file.path(), GOOD.replace(from, to)).unwrap();
-        let error = super::super::read::<Suite>(&file.path().to_path_buf()).unwrap_err();
+        let error = super::super::read::<Suite>(file.path()).unwrap_err();
         assert!(error.to_string().contains(&file.path().display().to_string()), "{error}");
         error.to_string()
     }
