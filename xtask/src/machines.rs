@@ -6,18 +6,19 @@ mod qemu_system;
 mod ssh;
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
+use model::facts::Facts;
 use model::message::Caveat;
 use model::record::EmulatorFacts;
 
 use crate::failure::{Failure, Kind};
 use crate::home::Home;
-use crate::placement::Placement;
-use crate::stages::bundle::{Bundle, PROBE};
+use crate::placement::{Allowed, Flags, Placement};
+use crate::stages::bundle::{BENCH, Bundle, PROBE};
 use crate::stages::deployment::Deployed;
 use crate::stages::toolchain::Toolchain;
 use crate::tables::machines::SshMachine;
@@ -42,6 +43,11 @@ pub struct Choices {
 
 /// How long the bundle's probe may take: it works for less than a second on hardware.
 const PROBED: Duration = Duration::from_secs(120);
+
+/// How long the bench binary may take to say what it sees, on hardware.
+const FACTS: Duration = Duration::from_secs(20);
+/// The flags that place a server.
+const SERVER_FLAGS: Flags = Flags { cpus: "--server-cpus", numa_node: "--numa-node" };
 
 /// A machine, by its kind and name; nothing of it has been started.
 pub trait Machine {
@@ -205,6 +211,22 @@ impl Call {
 pub fn bundle_prefix(deployed: &Deployed) -> Vec<String> {
     let words = [deployed.loader(), "--library-path".into(), deployed.libraries()];
     words.map(|word| word.display().to_string()).to_vec()
+}
+
+/// What the bench binary sees on a machine.
+pub fn facts(link: &dyn Link, deployed: &Deployed, log: &Path) -> Result<Facts> {
+    let call = Call::of(deployed, BENCH).args(["facts"]);
+    let text = process::asked("the bench binary", link.command(&call), limit(link, FACTS), log)?;
+    serde_json::from_str(text.trim()).with_context(|| format!("not the facts of a machine: {}", text.trim()))
+}
+
+/// A server's placement, held against what the machine allows and has tools for.
+pub fn place_server(asked: &Placement, link: &dyn Link, machine: &str, facts: &Facts) -> Result<Placement> {
+    let placement = asked.on(machine, SERVER_FLAGS, &Allowed::of(facts))?;
+    if link.is_here() {
+        placement.check_tools()?;
+    }
+    Ok(placement)
 }
 
 /// Runs the bundle's probe: the machine is what the target promises, and so many times slower than this host.

@@ -32,8 +32,8 @@ pub struct Allowed {
 }
 
 impl Allowed {
-    /// Of a machine's facts, as `bench-suite facts` prints them there. A machine that does not say which of its CPUs may
-    /// be used allows those that are online.
+    /// Of a machine's facts, as `bench-suite facts` prints them there. A machine that does not say which of its CPUs
+    /// may be used allows those that are online.
     pub fn of(facts: &Facts) -> Self {
         let cpus = facts.allowed_cpus.clone().or_else(|| facts.cpus_online.clone()).unwrap_or_default();
         let memory = |node: u32| facts.allowed_numa_nodes.as_ref().is_none_or(|list| list.contains(node));

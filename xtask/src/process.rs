@@ -105,11 +105,6 @@ pub fn guard(parent: i32, kill: bool, program: &[OsString]) -> Result<()> {
 pub const NOT_STARTED: i32 = 127;
 
 impl Guarded {
-    /// The process id, of the program itself: the guard becomes it.
-    pub fn id(&self) -> u32 {
-        self.child.id()
-    }
-
     /// The child's end, if it has ended.
     pub fn ended(&mut self) -> Result<Option<ExitStatus>> {
         if self.ended.is_none() {

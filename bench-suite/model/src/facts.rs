@@ -115,7 +115,7 @@ pub struct FolderFacts {
     pub free_bytes: u64,
     /// Whether the kernel has native AIO; `None` where that is not known, as under qemu-user, which has none itself.
     pub native_aio: Option<bool>,
-    /// Whether the kernel has io_uring: `enabled`, `restricted` (to a group), `disabled`, `absent`; `None` where that is
-    /// not known. The server's own word, `io_method`, is what counts.
+    /// Whether the kernel has io_uring: `enabled`, `restricted` (to a group), `disabled`, `absent`; `None` where that
+    /// is not known. The server's own word, `io_method`, is what counts.
     pub io_uring: Option<String>,
 }

@@ -92,7 +92,10 @@ impl Stand {
 
     /// Starts a server that clients on this host reach.
     pub fn serve(&self, standing: &Standing, start: &Start, name: &str) -> Result<Server> {
+        let (link, home) = (&*standing.link, &standing.pipeline.home);
+        let facts = machines::facts(link, &standing.deployed, &home.log(name)?)?;
         let placement = Placement { cpus: start.server_cpus.clone(), numa_node: start.numa_node };
+        let placement = machines::place_server(&placement, link, &self.on.to_string(), &facts)?;
         let plan = server::Plan {
             machine: &self.on.to_string(),
             link: &*standing.link,

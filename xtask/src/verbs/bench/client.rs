@@ -65,7 +65,7 @@ impl Generator {
                     machines::open(&away.name, &away.pipeline.home, &away.toolchain, &args.choices)?;
                 let deployed = machine.deploy(&away.bundle)?;
                 let link = machine.connect(&deployed)?;
-                Ok(Up::Away(link, deployed, away.name.to_string()))
+                Ok(Up::Away(link, Box::new(deployed), away.name.to_string()))
             }
         }
     }
@@ -78,7 +78,7 @@ pub enum Up<'a> {
     /// On this host; whether the server is here as well.
     Host(&'a BenchBinary, bool),
     /// On a machine of its own, by that name.
-    Away(Box<dyn Link>, Deployed, String),
+    Away(Box<dyn Link>, Box<Deployed>, String),
 }
 
 impl Up<'_> {

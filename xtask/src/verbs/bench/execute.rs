@@ -1,9 +1,8 @@
 //! One cell of a bench: deployed, started, verified, timed, recorded.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use model::facts::Facts;
 use model::message::{Caveat, CaveatKind};
 use model::record::{Header, Line, MachineUp, Outcome, PlacementFacts, RecordedError, SCHEMA_VERSION};
@@ -15,7 +14,7 @@ use super::cells::Cell;
 use super::client::{Generator, Up};
 use crate::failure::{Failure, Kind, kind_of};
 use crate::home::repository;
-use crate::machines::{self, Call, Link, limit};
+use crate::machines::{self, Link};
 use crate::pipeline::Pipeline;
 use crate::placement::{Allowed, Flags, Placement};
 use crate::stages::bundle::{BENCH, Bundle};
@@ -27,11 +26,6 @@ use crate::stages::toolchain::Toolchain;
 use crate::tables::suite::Planned;
 use crate::{host, interrupt, process, ui};
 
-/// How long the bench binary may take to say what it sees, on hardware.
-const FACTS: Duration = Duration::from_secs(20);
-
-/// The flags that place a server.
-const SERVER_FLAGS: Flags = Flags { cpus: "--server-cpus", numa_node: "--numa-node" };
 /// The flags that place a load generator.
 const CLIENT_FLAGS: Flags = Flags { cpus: "--client-cpus", numa_node: "--numa-node" };
 
@@ -155,10 +149,7 @@ impl Execution<'_> {
         let args = self.args();
         let facts = self.machine_up(link, deployed, &self.machine, "server", record)?;
         let placement = Placement { cpus: args.server_cpus.clone(), numa_node: args.numa_node };
-        let placement = placement.on(&self.machine, SERVER_FLAGS, &Allowed::of(&facts))?;
-        if link.is_here() {
-            placement.check_tools()?;
-        }
+        let placement = machines::place_server(&placement, link, &self.machine, &facts)?;
         let client = self.common.generator.up(args, link, deployed)?;
         let mut client_facts = facts;
         if let Up::Away(link, deployed, name) = &client {
@@ -208,10 +199,7 @@ impl Execution<'_> {
         record: &mut Writer,
     ) -> Result<Facts> {
         let log = self.pipeline.home.log(&format!("client-{}", file_stem(record)))?;
-        let call = Call::of(deployed, BENCH).args(["facts"]);
-        let text = process::asked("the bench binary", link.command(&call), limit(link, FACTS), &log)?;
-        let facts: Facts = serde_json::from_str(text.trim())
-            .with_context(|| format!("the bench binary on {name} says what is no facts: {}", text.trim()))?;
+        let facts = machines::facts(link, deployed, &log)?;
         record.append(&Line::Machine(Box::new(MachineUp {
             machine: name.to_string(),
             role: role.to_string(),
