@@ -1,8 +1,11 @@
-//! CPU time of this process and of the server's.
+//! CPU time of this process and of the server's, and the CPUs that they share.
 
+use model::CpuList;
 use model::message::CpuTime;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
+
+use crate::facts::{Tree, memory, topology};
 
 /// CPU time of this process so far, all threads.
 ///
@@ -36,25 +39,36 @@ fn parse_stat(stat: &str, ticks_per_s: u64) -> Option<CpuTime> {
     Some(CpuTime { user_s: seconds()?, system_s: seconds()? })
 }
 
-/// Whether this process and process `pid` may run on a common CPU; `None` where that cannot be read.
-pub fn shared_with(pid: u32) -> Option<bool> {
-    let allowed = |who: &str| {
-        let status = std::fs::read_to_string(format!("/proc/{who}/status")).ok()?;
-        parse_allowed(&status)
-    };
-    let (own, other) = (allowed("self")?, allowed(&pid.to_string())?);
-    Some(own.iter().any(|cpu| other.contains(cpu)))
+/// What this process and another one share of the CPUs that they may run on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shared {
+    /// Nothing.
+    Nothing,
+    /// No CPU, but cores, whose threads they run on.
+    Cores,
+    /// CPUs.
+    Cpus,
 }
 
-/// The CPUs in `Cpus_allowed_list`, e.g. `0-2,5`.
-fn parse_allowed(status: &str) -> Option<Vec<u32>> {
-    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
-    let mut cpus = Vec::new();
-    for range in list.trim().split(',') {
-        let (first, last) = range.split_once('-').unwrap_or((range, range));
-        cpus.extend(first.parse::<u32>().ok()?..=last.parse().ok()?);
+/// What this process and process `pid` share; `None` where that cannot be read.
+pub fn shared_with(pid: u32) -> Option<Shared> {
+    let allowed = |who: &str| {
+        let status = std::fs::read_to_string(format!("/proc/{who}/status")).ok()?;
+        memory::allowed(&status, "Cpus_allowed_list:")
+    };
+    let (own, other) = (allowed("self")?, allowed(&pid.to_string())?);
+    let cores = |cpus: &CpuList| topology::with_siblings(&Tree::of_machine(), cpus);
+    Some(shared(&own, &other, cores))
+}
+
+fn shared(own: &CpuList, other: &CpuList, cores: impl Fn(&CpuList) -> CpuList) -> Shared {
+    if own.overlaps(other) {
+        Shared::Cpus
+    } else if cores(own).overlaps(other) {
+        Shared::Cores
+    } else {
+        Shared::Nothing
     }
-    Some(cpus)
 }
 
 #[cfg(test)]
@@ -84,9 +98,14 @@ mod tests {
     }
 
     #[test]
-    fn allowed_cpus_are_read() {
-        let status = "Name:\tx\nCpus_allowed:\t27\nCpus_allowed_list:\t0-2,5\n";
-        assert_eq!(parse_allowed(status), Some(vec![0, 1, 2, 5]));
-        assert_eq!(parse_allowed("Name:\tx\n"), None);
+    fn cpus_are_shared_or_only_cores_or_nothing() {
+        let list = |text: &str| text.parse::<CpuList>().unwrap();
+        // Cores of four threads.
+        let cores = |cpus: &CpuList| cpus.iter().flat_map(|cpu| cpu / 4 * 4..cpu / 4 * 4 + 4).collect();
+        assert_eq!(shared(&list("0-3"), &list("3-7"), cores), Shared::Cpus);
+        assert_eq!(shared(&list("0-1"), &list("2-3"), cores), Shared::Cores);
+        assert_eq!(shared(&list("0-3"), &list("4-7"), cores), Shared::Nothing);
+        assert_eq!(shared_with(std::process::id()), Some(Shared::Cpus));
+        assert_eq!(shared_with(u32::MAX), None);
     }
 }

@@ -1,96 +1,128 @@
 //! What the bench binary sees of the machine it runs on.
+//!
+//! Each module parses one part of what kernels tell in `/proc` and `/sys`; what they do not tell is left out. Under
+//! qemu-user both are the host's, see [`model::facts::Facts`].
 
-use std::path::Path;
+mod cpuinfo;
+pub mod folder;
+mod frequency;
+pub mod memory;
+mod program;
+pub mod topology;
 
-use model::message::Facts;
+use std::path::{Path, PathBuf};
+
+use model::facts::Facts;
+
+/// A tree of small files that a kernel makes up: `/proc`, `/sys`, or a sample of them.
+pub struct Tree(PathBuf);
+
+impl Tree {
+    /// The machine's own files.
+    pub fn of_machine() -> Self {
+        Tree("/".into())
+    }
+
+    /// A file's text without white space around it; `None` where there is none or it is empty.
+    fn text(&self, path: &str) -> Option<String> {
+        let text = std::fs::read(self.0.join(path)).ok()?;
+        // The device tree's strings end with a zero byte.
+        let text = String::from_utf8_lossy(&text).trim_matches(['\0', ' ', '\n', '\t']).to_string();
+        (!text.is_empty()).then_some(text)
+    }
+
+    /// A file that holds one number.
+    fn number(&self, path: &str) -> Option<u64> {
+        self.text(path)?.parse().ok()
+    }
+
+    /// Names in a folder that begin so, without that beginning.
+    fn names(&self, folder: impl AsRef<Path>, begin: &str) -> Vec<String> {
+        let entries = std::fs::read_dir(self.0.join(folder)).into_iter().flatten().flatten();
+        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        names.filter_map(|name| name.strip_prefix(begin).map(String::from)).collect()
+    }
+}
 
 /// Reads the facts.
 pub fn read() -> Facts {
     let uname = rustix::system::uname();
-    let machine = uname.machine().to_string_lossy().into_owned();
-    let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    Facts {
+    let mut facts = Facts {
         kernel: uname.release().to_string_lossy().into_owned(),
+        machine: uname.machine().to_string_lossy().into_owned(),
         // Of the running program: a big-endian program under an emulator says so.
         byte_order: if cfg!(target_endian = "big") { "big" } else { "little" }.into(),
         pointer_bits: usize::BITS,
         page_bytes: rustix::param::page_size() as u64,
-        cpu_model: cpu_model(&cpuinfo),
         cpus: std::thread::available_parallelism().map_or(1, |n| n.get() as u32),
-        libc: libc(),
-        machine,
-    }
-}
-
-/// The CPU as `/proc/cpuinfo` names it, by whichever field this kernel has.
-///
-/// POWER says `cpu` and `revision`, x86 `model name`. Under qemu-user the file is the host's, as the kernel is: the
-/// record's emulator says which CPU the program saw.
-fn cpu_model(cpuinfo: &str) -> Option<String> {
-    let field = |name: &str| {
-        cpuinfo.lines().find_map(|line| {
-            let (key, value) = line.split_once(':')?;
-            (key.trim_end() == name && !value.trim().is_empty()).then(|| value.trim().to_string())
-        })
+        libc: program::libc(),
+        seen_through: program::seen_through(),
+        ..Facts::default()
     };
-    if let (Some(cpu), Some(revision)) = (field("cpu"), field("revision")) {
-        return Some(format!("{cpu}, revision {revision}"));
-    }
-    ["cpu", "model name", "uarch", "cpu model"].into_iter().find_map(field)
+    of_machine(&Tree::of_machine(), &mut facts);
+    facts
 }
 
-/// The C library that is mapped into this program.
-fn libc() -> Option<String> {
-    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
-    let path = maps.lines().filter_map(|line| line.split_whitespace().nth(5)).find(|path| {
-        let name = Path::new(path).file_name().unwrap_or_default().to_string_lossy();
-        name.starts_with("libc.so") || name.starts_with("libc-2") || name.starts_with("ld-musl")
-    })?;
-    if path.contains("musl") {
-        return Some("musl".into());
-    }
-    glibc_version(&std::fs::read(path).ok()?).map(|version| format!("glibc {version}"))
-}
-
-/// The version in glibc's own banner.
-fn glibc_version(library: &[u8]) -> Option<String> {
-    const BEFORE: &[u8] = b" release version ";
-    let at = library.windows(BEFORE.len()).position(|window| window == BEFORE)? + BEFORE.len();
-    let rest = &library[at..];
-    let end = rest.iter().position(|b| !(b.is_ascii_digit() || *b == b'.'))?;
-    let version = String::from_utf8_lossy(&rest[..end]);
-    let version = version.trim_end_matches('.');
-    (!version.is_empty()).then(|| version.to_string())
+/// The facts that are in files.
+fn of_machine(tree: &Tree, facts: &mut Facts) {
+    let cpuinfo = tree.text("proc/cpuinfo").unwrap_or_default();
+    facts.cpu_model = cpuinfo::model(&cpuinfo);
+    facts.frequency_now_hz = cpuinfo::frequency_now_hz(&cpuinfo);
+    facts.timebase_hz = cpuinfo::timebase_hz(&cpuinfo);
+    facts.platform = tree
+        .text("proc/device-tree/model")
+        .or_else(|| cpuinfo::platform(&cpuinfo))
+        .or_else(|| tree.text("sys/class/dmi/id/product_name"));
+    topology::read(tree, facts);
+    frequency::read(tree, facts);
+    memory::read(tree, facts);
+    facts.clock_source = tree.text("sys/devices/system/clocksource/clocksource0/current_clocksource");
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    const X86: &str = "processor\t: 0\nvendor_id\t: GenuineIntel\ncpu family\t: 6\n\
-                       model name\t: Intel(R) Xeon(R) CPU @ 2.20GHz\ncpu MHz\t\t: 2200.000\n";
-    const POWER: &str = "processor\t: 0\ncpu\t\t: POWER8 (architected), altivec supported\n\
-                         clock\t\t: 3425.000000MHz\nrevision\t: 2.0 (pvr 004d 0200)\n\n\
-                         timebase\t: 512000000\nplatform\t: pSeries\n";
-
-    #[test]
-    fn cpu_of_x86_and_power() {
-        assert_eq!(cpu_model(X86).unwrap(), "Intel(R) Xeon(R) CPU @ 2.20GHz");
-        let power = "POWER8 (architected), altivec supported, revision 2.0 (pvr 004d 0200)";
-        assert_eq!(cpu_model(POWER).unwrap(), power);
-        assert_eq!(cpu_model(""), None);
-    }
-
-    #[test]
-    fn glibc_says_its_version() {
-        let banner = b"\0GNU C Library (Debian GLIBC 2.36-9) stable release version 2.36.\nCopy";
-        assert_eq!(glibc_version(banner).unwrap(), "2.36");
-        assert_eq!(glibc_version(b"nothing"), None);
+    /// A tree of these files.
+    pub fn tree(files: &[(&str, &str)]) -> (tempfile::TempDir, Tree) {
+        let folder = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let path = folder.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        let tree = Tree(folder.path().into());
+        (folder, tree)
     }
 
     #[test]
     fn this_machine_has_facts() {
         let facts = read();
         assert!(!facts.machine.is_empty() && facts.cpus >= 1 && facts.page_bytes >= 4096);
+        assert!(facts.allowed_cpus.is_some_and(|cpus| cpus.count() as u32 >= facts.cpus));
+        assert!(facts.memory_bytes.is_some_and(|bytes| bytes > 1 << 20));
+    }
+
+    #[test]
+    fn what_a_kernel_does_not_tell_is_left_out() {
+        let (_folder, tree) = tree(&[("proc/cpuinfo", "")]);
+        let mut facts = Facts::default();
+        of_machine(&tree, &mut facts);
+        assert_eq!(facts, Facts::default());
+    }
+
+    #[test]
+    fn a_machine_calls_itself_by_its_device_tree_or_its_firmware() {
+        let platform = |files: &[(&str, &str)]| {
+            let (_folder, tree) = tree(files);
+            let mut facts = Facts::default();
+            of_machine(&tree, &mut facts);
+            facts.platform.unwrap()
+        };
+        let device_tree = ("proc/device-tree/model", "IBM,8247-22L\0");
+        assert_eq!(platform(&[device_tree]), "IBM,8247-22L");
+        assert_eq!(platform(&[("proc/cpuinfo", cpuinfo::POWER)]), "IBM pSeries (emulated by qemu)");
+        let dmi = ("sys/class/dmi/id/product_name", "ProLiant DL380 Gen10\n");
+        assert_eq!(platform(&[dmi, ("proc/cpuinfo", cpuinfo::X86)]), "ProLiant DL380 Gen10");
     }
 }

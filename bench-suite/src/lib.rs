@@ -4,6 +4,10 @@
 //! does the phases in their order; [`engine`] drives the connections; [`workloads`] know what is asked and
 //! what must be answered; [`client`] speaks the MySQL protocol and touches no socket.
 
+// Lines for people go through `output::for_people`, which survives a reader that has gone.
+#![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))]
+
+pub mod agent;
 pub mod client;
 pub mod control;
 pub mod cpu;
@@ -13,6 +17,7 @@ pub mod failure;
 pub mod measure;
 pub mod monitor;
 pub mod output;
+pub mod place;
 pub mod preflight;
 pub mod request;
 pub mod run;

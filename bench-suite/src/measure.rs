@@ -6,7 +6,7 @@ use std::time::Duration;
 use model::message::{CaveatKind, CpuTime, EndedBy, FailedKind, Measurement};
 
 use crate::control::{Control, ControlError};
-use crate::cpu;
+use crate::cpu::{self, Shared};
 use crate::engine::{Engine, ErrorCode, Job, Report, Run};
 use crate::failure::Failure;
 use crate::monitor::Monitor;
@@ -27,7 +27,8 @@ pub struct Timed {
     client_cpu: Option<CpuTime>,
     /// `Err` where it cannot be read.
     server_cpu: Result<CpuTime, &'static str>,
-    shared_cpus: bool,
+    /// `None` where there is no server here, or it cannot be read.
+    shared: Option<Shared>,
     has_server: bool,
     /// The server's count, and how it was restarted or lost in between.
     server_questions: Result<u64, String>,
@@ -50,6 +51,8 @@ pub fn timed(
         ),
         None => None,
     };
+    // Before it: a server that ends in between has no CPUs any more.
+    let shared = server_pid.and_then(cpu::shared_with);
     let server_cpu_before = server_pid.and_then(cpu::of_process);
     let client_cpu_before = cpu::own();
     let up_at_start = engine.progress().up;
@@ -87,7 +90,7 @@ pub fn timed(
             (Some(_), None) => Err("the server's /proc/PID/stat cannot be read"),
             (Some(_), Some((before, after))) => Ok(cpu::difference(before, after)),
         },
-        shared_cpus: server_pid.and_then(cpu::shared_with).unwrap_or(false),
+        shared,
         has_server: is_a_server(session),
         server_questions,
         failure,
@@ -198,10 +201,12 @@ impl Timed {
         if let Err(why) = self.server_cpu {
             caveats.push((CaveatKind::NotChecked, format!("server's CPU time: {why}")));
         }
-        if self.shared_cpus {
-            let detail = "client and server may run on the same CPUs";
-            caveats.push((CaveatKind::SharedCpus, detail.into()));
-        }
+        let detail = match self.shared {
+            Some(Shared::Cpus) => "client and server may run on the same CPUs",
+            Some(Shared::Cores) => "client and server run on different threads of the same cores",
+            Some(Shared::Nothing) | None => return,
+        };
+        caveats.push((CaveatKind::SharedCpus, detail.into()));
     }
 
     /// The measurement, as the host keeps it.

@@ -1,9 +1,14 @@
-//! Standard output: one message a line, flushed one by one.
+//! Standard output: one message a line, flushed one by one. Standard error: lines for people.
 
 use std::io::Write;
 
 use model::Message;
 use model::message::{Caveat, CaveatKind, Phase};
+
+/// A line for people, to standard error. Whoever reads it may have gone: no reason to end.
+pub fn for_people(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
 
 /// Where messages go.
 pub struct Output {
@@ -20,11 +25,11 @@ impl Output {
     /// Writes a message. Without a reader there is nothing left to do: the program ends.
     pub fn say(&mut self, message: &Message) {
         let line = serde_json::to_string(message).unwrap_or_else(|error| {
-            eprintln!("bench-suite: cannot write a message: {error}");
+            for_people(&format!("bench-suite: cannot write a message: {error}"));
             std::process::exit(3)
         });
         if let Err(error) = writeln!(self.to, "{line}").and_then(|()| self.to.flush()) {
-            eprintln!("bench-suite: nobody reads standard output ({error}); giving up");
+            for_people(&format!("bench-suite: nobody reads standard output ({error}); giving up"));
             std::process::exit(3);
         }
     }

@@ -13,7 +13,7 @@ use crate::engine::{Backend, Engine, Job, Report, Run, WARMUP_BASE};
 use crate::failure::Failure;
 use crate::measure::{self, Timed};
 use crate::monitor::{Monitor, Watch};
-use crate::output::Output;
+use crate::output::{self, Output};
 use crate::workloads::{self, Workload};
 use crate::{preflight, transport};
 
@@ -109,12 +109,13 @@ impl Session<'_> {
         let connections = self.request.load.connections;
         preflight::raise_file_limit(connections, self.threads)?;
         let mut control = Control::connect(server, self.interrupted)?;
-        eprintln!("connected to {} ({})", transport::describe(&server.endpoint), control.server_version());
+        let place = transport::describe(&server.endpoint);
+        output::for_people(&format!("connected to {place} ({})", control.server_version()));
         let prepares = self.workload.statement().is_some();
         preflight::check_server(&mut control, connections, prepares)?;
         let engine = self.engine(&Backend::Server(server.clone()))?;
         let opened = engine.perform(&Job::Open, &mut |engine| self.stop_if_interrupted(engine))?;
-        self.all_up(&opened, &transport::describe(&server.endpoint))?;
+        self.all_up(&opened, &place)?;
         Ok((control, engine, opened))
     }
 

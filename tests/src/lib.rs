@@ -3,6 +3,10 @@
 //! The tests use the same cache as a person would (`$PORTBENCH_HOME` or `~/.cache/portbench`), so nothing is built
 //! twice. Those that break something do it in a home of their own.
 
+pub mod namespace;
+pub mod record;
+pub mod sshd;
+
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,16 +19,23 @@ use model::record::Line;
 /// The path of the built `xtask`, built now if it is not up to date.
 pub fn xtask() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
-    PATH.get_or_init(|| {
-        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let status =
-            Command::new(cargo).args(["build", "--quiet", "--locked", "--package", "xtask"]).status();
-        assert!(status.expect("cargo starts").success(), "xtask does not build");
-        // This test's own program stands in `<target>/debug/deps`.
-        let own = std::env::current_exe().expect("the test's own path");
-        let debug = own.parent().and_then(Path::parent).expect("a folder above");
-        debug.join("xtask")
-    })
+    PATH.get_or_init(|| compiled("xtask"))
+}
+
+/// The path of the bench binary for this host, built likewise.
+pub fn bench_suite() -> &'static Path {
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    PATH.get_or_init(|| compiled("bench-suite"))
+}
+
+fn compiled(package: &str) -> PathBuf {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let status = Command::new(cargo).args(["build", "--quiet", "--locked", "--package", package]).status();
+    assert!(status.expect("cargo starts").success(), "{package} does not build");
+    // This test's own program stands in `<target>/debug/deps`.
+    let own = std::env::current_exe().expect("the test's own path");
+    let debug = own.parent().and_then(Path::parent).expect("a folder above");
+    debug.join(package)
 }
 
 /// A call of `xtask` whose processes can be found again.
@@ -67,6 +78,15 @@ impl Call {
     /// Sets a variable.
     pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
         self.command.env(name, value);
+        self
+    }
+
+    /// Runs it by a command that runs what follows.
+    pub fn by(mut self, mut command: Command) -> Self {
+        command.arg(self.command.get_program()).args(self.command.get_args());
+        let set = self.command.get_envs().filter_map(|(name, value)| Some((name, value?)));
+        command.envs(set).stdin(Stdio::null());
+        self.command = command;
         self
     }
 
@@ -144,9 +164,12 @@ impl Running {
     pub fn wait_for(&mut self, part: &str, limit: Duration) -> u32 {
         let until = Instant::now() + limit;
         loop {
-            // Between fork and exec a child still looks like `xtask guard`.
-            let found =
-                self.children().into_iter().find(|(_, line)| line.contains(part) && !line.contains("guard"));
+            // Between fork and exec a child still looks like `xtask guard`; modes of the bench binary are no load.
+            let other = [" guard ", " place ", " facts"];
+            let found = self
+                .children()
+                .into_iter()
+                .find(|(_, line)| line.contains(part) && !other.iter().any(|word| line.contains(word)));
             if let Some((id, _)) = found {
                 return id;
             }
@@ -186,6 +209,11 @@ pub fn expect_nothing_left(mark: &str) {
         assert!(Instant::now() < until, "left running: {:?}", marked(mark));
         std::thread::sleep(Duration::from_millis(20));
     }
+}
+
+/// The target whose server is compiled from source in these tests.
+pub fn built() -> String {
+    std::env::var("PORTBENCH_TEST_BUILT").unwrap_or("ppc64".into())
 }
 
 /// A folder for records, removed at the end.

@@ -1,130 +1,101 @@
 //! The main job, on both builds of MariaDB: from a release to a table and a valid record.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use model::Message;
-use model::message::{CaveatKind, Measurement};
-use model::record::{Header, Line, Outcome, ServerFacts};
-use portbench_tests::{
-    Ended, broken_home, call, expect_nothing_left, read_record, record_files, records, run,
-};
+use model::message::CaveatKind;
+use portbench_tests::record::{Record, bench};
+use portbench_tests::{Ended, broken_home, built, call, expect_nothing_left, record_files, records, run};
 use rustix::process::Signal;
 
-struct Record {
-    lines: Vec<Line>,
+/// What a record must say of a target, by the target's name: `uname -m`, byte order, compiler's flags.
+fn promised(target: &str) -> (&'static str, &'static str, &'static str) {
+    match target {
+        "ppc64le" => ("ppc64le", "little", "-mcpu=power8"),
+        "ppc64" => ("ppc64", "big", "-mcpu=power8"),
+        "x86_64" => ("x86_64", "little", "-march=x86-64-v2"),
+        other => panic!("say here what {other} promises"),
+    }
 }
 
-impl Record {
-    fn read(file: &Path) -> Self {
-        Record { lines: read_record(file) }
-    }
-
-    fn header(&self) -> &Header {
-        match &self.lines[0] {
-            Line::Header(header) => header,
-            other => panic!("the first line is {other:?}"),
-        }
-    }
-
-    fn server(&self) -> &ServerFacts {
-        let found = self.lines.iter().find_map(|line| match line {
-            Line::Server(facts) => Some(facts),
-            _ => None,
-        });
-        found.expect("the server's facts")
-    }
-
-    fn measurements(&self) -> Vec<&Measurement> {
-        let finished = self.lines.iter().filter_map(|line| match line {
-            Line::Message { said: Message::Finished(measured), .. } => Some(&**measured),
-            _ => None,
-        });
-        finished.collect()
-    }
-
-    fn has_caveat(&self, kind: CaveatKind) -> bool {
-        self.lines.iter().any(|line| match line {
-            Line::Caveat(caveat) | Line::Message { said: Message::Caveat(caveat), .. } => caveat.kind == kind,
-            _ => false,
-        })
-    }
-
-    /// What every record of a real server must hold.
-    fn expect_sound(&self, workloads: usize) {
-        assert!(matches!(self.lines.last(), Some(Line::End { outcome: Outcome::Complete, .. })));
-        assert_eq!(self.measurements().len(), workloads);
-        for measured in self.measurements() {
-            assert!(measured.operations > 0 && measured.errors.is_empty(), "{measured:?}");
-            assert_eq!(
-                measured.server_questions,
-                Some(measured.client_questions),
-                "the server counted otherwise"
-            );
-            assert_eq!(measured.connections_up_at_end, measured.connections);
-            assert!(measured.server_cpu.is_some_and(|cpu| cpu.user_s + cpu.system_s > 0.0), "{measured:?}");
-        }
-        let verified = self.lines.iter().filter_map(|line| match line {
-            Line::Message { said: Message::Verified { checks, .. }, .. } => Some(checks),
-            _ => None,
-        });
-        let verified: Vec<_> = verified.collect();
-        assert_eq!(verified.len(), 2 * workloads, "data is verified before and after each workload");
-        assert!(
-            verified.iter().all(|checks| !checks.is_empty() && checks.iter().all(|check| check.passed()))
+/// What every record of an emulated server of the smoke suite must say.
+fn expect_emulated(ended: &Ended, record: &Record, target: &str, origin: &str) {
+    record.expect_sound(4);
+    let header = record.header();
+    let bundle = header.bundle.as_ref().expect("a bundle");
+    assert_eq!((bundle.product.as_str(), bundle.origin.as_str()), ("mariadb", origin));
+    assert!(bundle.elf.files > 3 && !bundle.packages.is_empty(), "{:?}", bundle.elf);
+    assert!(record.machine().emulator.is_some());
+    assert!(record.has_caveat(CaveatKind::Emulated) && record.has_caveat(CaveatKind::FallbackIo));
+    let settings = &record.server().settings;
+    assert_eq!(settings["innodb_use_native_aio"], "OFF", "qemu-user has no native AIO");
+    let (machine, order, _) = promised(target);
+    for facts in [record.hello(), &record.machine().facts] {
+        assert_eq!(
+            (facts.machine.as_str(), facts.byte_order.as_str(), facts.pointer_bits),
+            (machine, order, 64)
         );
     }
-}
-
-fn bench(arguments: &[&str]) -> (Ended, Vec<Record>) {
-    let folder = records();
-    let path = folder.path().display().to_string();
-    let mut all = vec!["bench", "--target", "ppc64le", "--records", &path];
-    all.extend(arguments);
-    let ended = call(&all).run().expect_code(0);
-    let records = record_files(folder.path()).iter().map(|file| Record::read(file)).collect();
-    (ended, records)
+    let rows: Vec<&str> = ended.stdout.lines().collect();
+    assert_eq!(rows.len(), 1 + 4, "{}", ended.stdout);
+    assert!(rows[1..].iter().all(|row| row.ends_with("\tverified\tok")), "{}", ended.stdout);
 }
 
 #[test]
-fn source_and_distro_stand_side_by_side() {
-    let (ended, records) = bench(&["--from", "source,distro", "--duration-s", "2"]);
-    assert_eq!(records.len(), 2);
-    for (record, origin) in records.iter().zip(["source", "distro"]) {
-        let suite_workloads = 4;
-        record.expect_sound(suite_workloads);
-        let header = record.header();
-        let bundle = header.bundle.as_ref().expect("a bundle");
-        assert_eq!((bundle.product.as_str(), bundle.origin.as_str()), ("mariadb", origin));
-        assert!(bundle.elf.files > 3 && bundle.elf.instructions_scanned, "{:?}", bundle.elf);
-        assert!(!bundle.packages.is_empty());
-        let emulator = header.machine.emulator.as_ref().expect("an emulator");
-        assert_eq!(emulator.cpu, "power8");
-        assert!(record.has_caveat(CaveatKind::Emulated) && record.has_caveat(CaveatKind::FallbackIo));
-        let settings = &record.server().settings;
-        assert_eq!(settings["innodb_use_native_aio"], "OFF", "qemu-user has no native AIO");
-        assert!(
-            settings["version_compile_machine"].contains("powerpc64le")
-                || settings["version_compile_machine"].contains("ppc64le"),
-            "{settings:?}"
-        );
-        let facts = record.lines.iter().find_map(|line| match line {
-            Line::Message { said: Message::Hello { facts, .. }, .. } => Some(facts),
-            _ => None,
-        });
-        let facts = facts.expect("the target's facts");
-        assert_eq!(
-            (facts.machine.as_str(), facts.byte_order.as_str(), facts.pointer_bits),
-            ("ppc64le", "little", 64)
-        );
-    }
-    let source = records[0].header().bundle.as_ref().expect("a bundle");
-    assert_eq!(source.cpu_flags, ["-mcpu=power8"]);
-    assert_eq!(source.source_sha256.as_deref().map(str::len), Some(64));
-    let rows: Vec<&str> = ended.stdout.lines().collect();
-    assert_eq!(rows.len(), 1 + 8, "{}", ended.stdout);
-    assert!(rows[1..].iter().all(|row| row.ends_with("\tverified\tok")), "{}", ended.stdout);
+fn a_build_from_source_is_benched() {
+    let target = built();
+    let (ended, records) = bench(&["--target", &target, "--from", "source", "--duration-s", "2"]);
+    expect_emulated(&ended, &records[0], &target, "source");
+    let bundle = records[0].header().bundle.as_ref().expect("a bundle");
+    assert_eq!(bundle.cpu_flags, [promised(&target).2]);
+    assert_eq!(bundle.source_sha256.as_deref().map(str::len), Some(64));
+}
+
+#[test]
+fn the_distributions_build_is_benched() {
+    let (ended, records) = bench(&["--target", "ppc64le", "--from", "distro", "--duration-s", "2"]);
+    expect_emulated(&ended, &records[0], "ppc64le", "distro");
+    assert!(records[0].header().bundle.as_ref().is_some_and(|bundle| bundle.elf.instructions_scanned));
+    assert_eq!(records[0].machine().emulator.as_ref().expect("an emulator").cpu, "power8");
+}
+
+#[test]
+fn this_hosts_own_target_runs_without_an_emulator() {
+    let (_, records) =
+        bench(&["--target", "x86_64", "--on", "local", "--from", "distro", "--duration-s", "1"]);
+    records[0].expect_sound(4);
+    assert!(records[0].machine().emulator.is_none() && !records[0].has_caveat(CaveatKind::Emulated));
+}
+
+#[test]
+fn a_cell_that_cannot_exist_is_a_row_with_its_reason() {
+    let folder = records();
+    let path = folder.path().display().to_string();
+    let words = [
+        "bench",
+        "--target",
+        "x86_64,ppc64le",
+        "--on",
+        "local",
+        "--from",
+        "distro",
+        "--workload",
+        "do0",
+        "--duration-s",
+        "1",
+        "--records",
+        &path,
+    ];
+    let ended = call(&words).run().expect_code(0);
+    let row =
+        ended.stdout.lines().find(|line| line.contains("ppc64le")).expect("a row for the impossible cell");
+    assert!(row.contains("not possible: this host is"), "{row}");
+    assert_eq!(record_files(folder.path()).len(), 1);
+    // Alone it is no answer to what was asked.
+    run("bench --target ppc64le --on local --from distro")
+        .expect_code(39)
+        .expect_said(&["this host is", "next:"]);
 }
 
 #[test]
@@ -188,7 +159,7 @@ fn a_standard_library_built_from_source_serves_as_well() {
 
 /// The bundle of the build from source, unpacked.
 fn unpacked_bundle() -> (tempfile::TempDir, serde_json::Value) {
-    let json = run("build --target ppc64le --json").expect_code(0).stdout;
+    let json = run(&format!("build --target {} --json", built())).expect_code(0).stdout;
     let built: serde_json::Value = serde_json::from_str(&json).expect("build --json");
     let bundle = PathBuf::from(built["bundle"].as_str().expect("the bundle's path"));
     let folder = tempfile::tempdir().expect("a folder");
@@ -200,30 +171,35 @@ fn unpacked_bundle() -> (tempfile::TempDir, serde_json::Value) {
 
 #[test]
 fn the_bundle_is_what_its_manifest_says() {
-    let (folder, built) = unpacked_bundle();
+    let (folder, report) = unpacked_bundle();
+    let (order, abi) = match built().as_str() {
+        "ppc64le" => ("little endian", "abiv2"),
+        "ppc64" => ("big endian", "PowerPC64"),
+        _ => ("little endian", "X86-64"),
+    };
     let mut readelf = Command::new("powerpc64le-linux-gnu-readelf");
     let header = readelf.arg("-h").arg(folder.path().join("bin/mariadbd")).output().expect("readelf starts");
     let header = String::from_utf8_lossy(&header.stdout).into_owned();
-    for part in ["ELF64", "little endian", "PowerPC64", "abiv2"] {
+    for part in ["ELF64", order, abi] {
         assert!(header.contains(part), "`{part}` is not in:\n{header}");
     }
     let manifest: serde_json::Value = serde_json::from_str(
         &std::fs::read_to_string(folder.path().join("manifest.json")).expect("a manifest"),
     )
     .expect("JSON");
-    assert_eq!(manifest, built["manifest"]);
+    assert_eq!(manifest, report["manifest"]);
     for path in manifest["files"].as_object().expect("files").keys() {
         assert!(folder.path().join(path).is_file(), "{path} is not in the bundle");
     }
     let elf = &manifest["facts"]["elf"];
-    assert_eq!(elf["instructions_scanned"], true);
     assert!(elf["run_time_dispatched"].get("bin/bench-suite").is_none(), "{elf}");
 }
 
 #[test]
 fn a_build_with_nothing_to_do_does_nothing() {
-    run("build --target ppc64le").expect_code(0);
-    let again = run("build --target ppc64le").expect_code(0);
+    let build = format!("build --target {}", built());
+    run(&build).expect_code(0);
+    let again = run(&build).expect_code(0);
     for verb in ["fetch ", "configure ", "compile ", "probing", "unpack "] {
         assert!(!again.stderr.contains(verb), "`{verb}` was done again:\n{}", again.stderr);
     }
@@ -231,10 +207,13 @@ fn a_build_with_nothing_to_do_does_nothing() {
 
 #[test]
 fn a_killed_build_continues() {
-    run("build --target ppc64le").expect_code(0);
+    let target = built();
+    run(&format!("toolchain --target {target}")).expect_code(0);
+    run(&format!("build --target {target}")).expect_code(0);
     let own = broken_home(&["sysroots", "tools", "downloads", "sources"]);
-    let build = || call(&["build", "--launcher", "none"]).env("PORTBENCH_HOME", own.path());
-    let log = own.path().join("logs/build-mariadb-10.11.18-ppc64le.log");
+    let build =
+        || call(&["build", "--target", &target, "--launcher", "none"]).env("PORTBENCH_HOME", own.path());
+    let log = own.path().join(format!("logs/build-mariadb-10.11.18-{target}.log"));
     let counts = || -> Vec<(u32, u32)> {
         let text = std::fs::read_to_string(&log).unwrap_or_default();
         let status = |line: &str| {

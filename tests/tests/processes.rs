@@ -1,5 +1,6 @@
 //! Whatever ends the command, nothing that it started is left, and the record says how it ended.
 
+use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -7,7 +8,7 @@ use model::Message;
 use model::message::CaveatKind;
 use model::record::{Line, Outcome};
 use portbench_tests::{
-    Running, call, expect_nothing_left, kill, marked, read_record, record_files, records, run,
+    Running, call, expect_nothing_left, kill, marked, read_record, record_files, records, run, xtask,
 };
 use rustix::process::Signal;
 
@@ -148,4 +149,29 @@ fn a_client_killed_in_mid_run_is_named_with_its_log() {
     expect_nothing_left(&mark);
     assert_eq!(outcome(&read_record(&record_files(folder.path())[0])), Some(Outcome::Failed));
     assert!(marked(&mark).is_empty());
+}
+
+#[test]
+fn a_hang_up_that_nohup_ignores_ends_nothing() {
+    let folder = records();
+    let (before, short) = (records(), "bench --null --client host --workload do0 --duration-s 0.2 --records");
+    // Built before, so that what is waited for below is the load.
+    run(&format!("{short} {}", before.path().display())).expect_code(0);
+    let mut child = Command::new("nohup")
+        .arg(xtask())
+        .args(["bench", "--null", "--client", "host", "--workload", "do0", "--duration-s", "4", "--records"])
+        .arg(folder.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("nohup starts");
+    let until = Instant::now() + LONG;
+    while record_files(folder.path()).is_empty() {
+        assert!(child.try_wait().expect("a child can be asked").is_none() && Instant::now() < until);
+        sleep(Duration::from_millis(20));
+    }
+    kill(child.id(), Signal::HUP);
+    assert!(child.wait().expect("a child can be waited for").success());
+    assert_eq!(outcome(&read_record(&record_files(folder.path())[0])), Some(Outcome::Complete));
 }

@@ -261,6 +261,14 @@ pub fn package_of(deb: &Path) -> Result<Package> {
     Ok(Package { name: name.into(), version: version.into() })
 }
 
+/// The packages that a package file depends on, each by its first alternative and without versions.
+pub fn depends_of(deb: &Path) -> Result<Vec<String>> {
+    let sh = Shell::new()?;
+    let text = process::output(cmd!(sh, "dpkg-deb --field {deb} Depends"))?;
+    let names = text.split(',').filter_map(|one| one.split_whitespace().next());
+    Ok(names.map(String::from).collect())
+}
+
 /// Unpacks a package file into a folder; nothing of it is run.
 pub fn unpack(deb: &Path, folder: &Path) -> Result<()> {
     let sh = Shell::new()?;

@@ -50,8 +50,24 @@ pub fn is_elf(path: &Path) -> Result<bool> {
 
 /// The libraries that a program or library asks for (`DT_NEEDED`), in its order.
 pub fn needed(path: &Path) -> Result<Vec<String>> {
+    Ok(whole(path)?.needed)
+}
+
+/// The loader that a program asks for (`PT_INTERP`).
+pub fn interpreter(path: &Path) -> Result<Option<String>> {
+    Ok(whole(path)?.interpreter)
+}
+
+/// Whether an ELF file is for a target, by its headers.
+pub fn is_for(path: &Path, target: &Target) -> Result<bool> {
+    let file = whole(path)?;
+    Ok((file.class, file.machine, file.byte_order)
+        == (target.elf.class, target.elf.machine, target.byte_order))
+}
+
+fn whole(path: &Path) -> Result<File> {
     match File::read(path)? {
-        Ok(file) => Ok(file.needed),
+        Ok(file) => Ok(file),
         Err(corrupt) => {
             let what = format!("{} is not a whole ELF file: {corrupt}", path.display());
             Err(Failure::new(Kind::VerificationFailed, what).next("build or fetch it anew").into())

@@ -29,6 +29,12 @@ pub enum Kind {
     ServerLost,
     /// The server was not ready within its time.
     ServerNotReady,
+    /// A machine cannot be reached, or the link to it broke.
+    MachineUnreachable,
+    /// A guest did not come up, or ended in mid-run.
+    GuestFailed,
+    /// The machine is not what the target needs: architecture, byte order, CPU.
+    WrongMachine,
     /// A check found something wrong that has no kind of its own.
     VerificationFailed,
     /// What was downloaded is not what was pinned.
@@ -46,7 +52,7 @@ pub enum Kind {
 impl Kind {
     /// Every kind, for the tests that nothing was forgotten.
     #[cfg(test)]
-    pub const ALL: [Kind; 15] = [
+    pub const ALL: [Kind; 18] = [
         Kind::Usage,
         Kind::StageFailed,
         Kind::MissingPackages,
@@ -56,6 +62,9 @@ impl Kind {
         Kind::ServerDied,
         Kind::ServerLost,
         Kind::ServerNotReady,
+        Kind::MachineUnreachable,
+        Kind::GuestFailed,
+        Kind::WrongMachine,
         Kind::VerificationFailed,
         Kind::CorruptDownload,
         Kind::SysrootIncomplete,
@@ -75,6 +84,9 @@ impl Kind {
             Kind::ServerDied => 34,
             Kind::ServerLost => 35,
             Kind::ServerNotReady => 36,
+            Kind::MachineUnreachable => 37,
+            Kind::GuestFailed => 38,
+            Kind::WrongMachine => 39,
             Kind::VerificationFailed => 4,
             Kind::CorruptDownload => 41,
             Kind::SysrootIncomplete => 42,

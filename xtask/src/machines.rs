@@ -1,89 +1,242 @@
-//! Where a bundle runs. Each kind of machine is one module.
+//! Where a bundle runs. Each kind of machine is one module; what is above them knows only these traits.
 
-pub mod qemu_user;
+mod direct;
+pub mod name;
+mod qemu_system;
+mod ssh;
 
-use std::path::Path;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
+use model::facts::Facts;
 use model::message::Caveat;
-use model::record::{EmulatorFacts, MachineFacts};
+use model::record::EmulatorFacts;
 
-use crate::failure::unknown;
-use crate::stages::deployment::Deployment;
+use crate::failure::{Failure, Kind};
+use crate::home::Home;
+use crate::placement::{Allowed, Flags, Placement};
+use crate::stages::bundle::{BENCH, Bundle, PROBE};
+use crate::stages::deployment::Deployed;
+use crate::stages::toolchain::Toolchain;
+use crate::tables::machines::SshMachine;
+use crate::tables::target::Target;
+use crate::{host, process, tables};
 
-/// The kinds of machine there are.
-pub const NAMES: [&str; 1] = ["qemu-user"];
+use direct::Direct;
+use name::Name;
+use qemu_system::QemuSystem;
+use ssh::Ssh;
 
-/// What the pipeline needs of a machine.
+/// What a person chooses of machines.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct Choices {
+    /// The file of ssh machines; left out: machines.toml in the checkout, else in the cache.
+    #[arg(long, value_name = "FILE")]
+    pub machines: Option<PathBuf>,
+    /// The guest.
+    #[command(flatten)]
+    pub guest: qemu_system::Options,
+}
+
+/// How long the bundle's probe may take: it works for less than a second on hardware.
+const PROBED: Duration = Duration::from_secs(120);
+
+/// How long the bench binary may take to say what it sees, on hardware.
+const FACTS: Duration = Duration::from_secs(20);
+/// The flags that place a server.
+const SERVER_FLAGS: Flags = Flags { cpus: "--server-cpus", numa_node: "--numa-node" };
+
+/// A machine, by its kind and name; nothing of it has been started.
 pub trait Machine {
-    /// Its name, as `--on` has it.
-    fn name(&self) -> &str;
-    /// A command that runs a program of the deployment there.
-    fn command(&self, deployment: &Deployment, program: &Path) -> Command;
-    /// How many times slower than the host it is, at least 1: limits are scaled by it.
+    /// Puts the bundle there. Only what changed is moved.
+    fn deploy(&self, bundle: &Bundle) -> Result<Deployed>;
+    /// Brings up what runs programs there: a guest, a connection, or nothing.
+    fn connect(&self, deployed: &Deployed) -> Result<Box<dyn Link>>;
+}
+
+/// A machine that programs can be run on. Dropped, everything that was started through it has ended.
+pub trait Link {
+    /// The program as somebody on the machine would start it, word by word.
+    fn line(&self, call: &Call) -> Vec<String>;
+    /// A command of this host that stands for a program there: its streams, its exit code, its end.
+    fn command(&self, call: &Call) -> Command;
+    /// How many times slower than this host it is, at least 1: limits are scaled by it.
     fn slowdown(&self) -> f64;
     /// Its emulator.
     fn emulator(&self) -> Option<EmulatorFacts>;
     /// What every record of it must warn of.
     fn caveats(&self) -> Vec<Caveat>;
+    /// Whether its files, sockets and processes are this host's.
+    fn is_here(&self) -> bool {
+        false
+    }
+    /// Whether servers have native AIO or io_uring there.
+    fn has_native_io(&self) -> bool {
+        true
+    }
+    /// Whether programs run as root there, which servers refuse unless told that it is meant.
+    fn runs_as_root(&self) -> bool;
+    /// The only TCP port on which a server can be reached from outside; `None`: any.
+    fn server_port(&self) -> Option<u16> {
+        None
+    }
+    /// Seconds that its clock is ahead of this host's; `None` where it is this host's.
+    fn clock_ahead_s(&self) -> Option<f64> {
+        None
+    }
+    /// How a client elsewhere reaches a server's TCP port.
+    fn reach(&self, port: u16, from: &Elsewhere) -> Result<Reach>;
+    /// Why the machine itself is gone; `None` while it lives.
+    fn lost(&mut self) -> Result<Option<Failure>> {
+        Ok(None)
+    }
+    /// Ends it in good order.
+    fn stop(self: Box<Self>) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// A machine of that name for a target's programs.
+pub fn open<'a>(
+    name: &Name,
+    home: &'a Home,
+    toolchain: &'a Toolchain,
+    choices: &'a Choices,
+) -> Result<Box<dyn Machine + 'a>> {
+    Ok(match name {
+        Name::Local => Box::new(Direct::local(home, toolchain)),
+        Name::QemuUser => Box::new(Direct::qemu_user(home, toolchain)),
+        Name::QemuSystem => Box::new(QemuSystem::new(home, toolchain, &choices.guest)),
+        Name::Ssh(name) => Box::new(Ssh::new(home, toolchain, machine_of(name, choices)?)),
+    })
+}
+
+/// Why a target's programs can never run on a machine, whatever is installed there; `None` where they can.
+pub fn impossible(name: &Name, target: &Target, choices: &Choices) -> Result<Option<String>> {
+    Ok(match name {
+        Name::Local => {
+            let here = host::uname_machine();
+            (here != target.uname_machine).then(|| {
+                format!("this host is {here}, {} programs need {}", target.name, target.uname_machine)
+            })
+        }
+        Name::Ssh(_) => {
+            let there = target_of(name, choices)?;
+            (there != target.name)
+                .then(|| format!("{name} is a machine for {there}, not for {}", target.name))
+        }
+        Name::QemuUser | Name::QemuSystem => None,
+    })
+}
+
+/// The target of a machine of `machines.toml`.
+pub fn target_of(name: &Name, choices: &Choices) -> Result<String> {
+    match name {
+        Name::Ssh(name) => Ok(machine_of(name, choices)?.target),
+        other => Err(Failure::new(Kind::Usage, format!("{other} is a machine for every target")).into()),
+    }
+}
+
+/// Fails where a machine can be asked before anything is built, and would not do.
+pub fn fits(name: &Name, home: &Home, target: &Target, choices: &Choices) -> Result<()> {
+    match name {
+        Name::Ssh(name) => ssh::connect(home, &machine_of(name, choices)?, target).map(drop),
+        Name::Local | Name::QemuUser | Name::QemuSystem => Ok(()),
+    }
+}
+
+fn machine_of(name: &str, choices: &Choices) -> Result<SshMachine> {
+    tables::machines::load(&tables::machines::file(choices.machines.as_deref())?, name)
+}
+
+/// Where a client is that is not on the server's machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Elsewhere {
+    /// On this host.
+    Host,
+    /// On a machine that is reached by ssh.
+    Machine,
+}
+
+/// How a server is reached from elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reach {
+    /// The address on which it must listen.
+    pub listen: std::net::IpAddr,
+    /// Where the client connects to.
+    pub connect: SocketAddr,
+}
+
+/// A program to be run on a machine. Every path is the machine's own.
+#[derive(Clone, Debug, Default)]
+pub struct Call {
+    /// The program.
+    pub program: PathBuf,
+    /// Whether it is a program of the bundle, which the bundle's loader starts.
+    pub of_bundle: bool,
+    /// Its arguments.
+    pub arguments: Vec<String>,
+    /// Variables that are set for it; secrets go here, not into arguments.
+    pub environment: Vec<(String, String)>,
+    /// Its working folder.
+    pub folder: Option<PathBuf>,
+    /// What it is bound to.
+    pub placement: Placement,
+}
+
+impl Call {
+    /// A program of a deployed bundle, by its path there.
+    pub fn of(deployed: &Deployed, program: &str) -> Self {
+        Call { program: deployed.file(program), of_bundle: true, ..Call::default() }
+    }
+
+    /// A script for the machine's `sh`; `$1` and on are the arguments.
+    pub fn shell(script: &str, arguments: &[String]) -> Self {
+        let mut words = vec!["-c".to_string(), script.to_string(), "sh".to_string()];
+        words.extend_from_slice(arguments);
+        Call { program: "/bin/sh".into(), arguments: words, ..Call::default() }
+    }
+
+    /// With further arguments.
+    pub fn args<S: Into<String>>(mut self, more: impl IntoIterator<Item = S>) -> Self {
+        self.arguments.extend(more.into_iter().map(Into::into));
+        self
+    }
+}
+
+/// What stands before a program of a bundle: its own loader, so that it runs on the bundle's libraries wherever it is.
+pub fn bundle_prefix(deployed: &Deployed) -> Vec<String> {
+    let words = [deployed.loader(), "--library-path".into(), deployed.libraries()];
+    words.map(|word| word.display().to_string()).to_vec()
+}
+
+/// What the bench binary sees on a machine.
+pub fn facts(link: &dyn Link, deployed: &Deployed, log: &Path) -> Result<Facts> {
+    let call = Call::of(deployed, BENCH).args(["facts"]);
+    let text = process::asked("the bench binary", link.command(&call), limit(link, FACTS), log)?;
+    serde_json::from_str(text.trim()).with_context(|| format!("not the facts of a machine: {}", text.trim()))
+}
+
+/// A server's placement, held against what the machine allows and has tools for.
+pub fn place_server(asked: &Placement, link: &dyn Link, machine: &str, facts: &Facts) -> Result<Placement> {
+    let placement = asked.on(machine, SERVER_FLAGS, &Allowed::of(facts))?;
+    if link.is_here() {
+        placement.check_tools()?;
+    }
+    Ok(placement)
+}
+
+/// Runs the bundle's probe: the machine is what the target promises, and so many times slower than this host.
+pub fn probe(home: &Home, toolchain: &Toolchain, link: &dyn Link, deployed: &Deployed) -> Result<f64> {
+    let log = home.log(&format!("probe-{}", toolchain.target().name))?;
+    let said = process::asked("the probe", link.command(&Call::of(deployed, PROBE)), PROBED, &log)?;
+    Ok(toolchain.slowdown(&said)?.max(1.0))
 }
 
 /// A time limit, scaled by how slow the machine was measured to be.
-pub fn limit(machine: &dyn Machine, on_hardware: Duration) -> Duration {
-    on_hardware.mul_f64(machine.slowdown().max(1.0))
-}
-
-/// Answers an unknown machine with the nearest names.
-pub fn check_name(name: &str) -> Result<()> {
-    let known: Vec<String> = NAMES.iter().map(|n| n.to_string()).collect();
-    if known.iter().any(|n| n == name) { Ok(()) } else { Err(unknown("machine", name, &known).into()) }
-}
-
-/// The facts of a machine and of the host it runs on.
-pub fn facts(name: &str, emulator: Option<EmulatorFacts>) -> MachineFacts {
-    let uname = rustix::system::uname();
-    let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    MachineFacts {
-        machine: name.to_string(),
-        emulator,
-        host_kernel: uname.release().to_string_lossy().into_owned(),
-        host_cpu: field(&cpuinfo, &["model name", "cpu"]),
-        host_cpus: std::thread::available_parallelism().map_or(1, |n| n.get() as u32),
-        host_memory_bytes: field(&meminfo, &["MemTotal"]).and_then(|text| kib(&text)).unwrap_or(0),
-    }
-}
-
-/// Free memory of the host in bytes, as the kernel estimates it.
-pub fn available_memory_bytes() -> Option<u64> {
-    field(&std::fs::read_to_string("/proc/meminfo").ok()?, &["MemAvailable"]).and_then(|text| kib(&text))
-}
-
-fn field(text: &str, names: &[&str]) -> Option<String> {
-    let value = |line: &str| {
-        let (name, value) = line.split_once(':')?;
-        names.contains(&name.trim()).then(|| value.trim().to_string())
-    };
-    text.lines().find_map(value)
-}
-
-fn kib(text: &str) -> Option<u64> {
-    Some(text.strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn proc_fields_are_read_on_x86_and_power() {
-        assert_eq!(
-            field("processor\t: 0\nmodel name\t: X 1\n", &["model name", "cpu"]).as_deref(),
-            Some("X 1")
-        );
-        assert_eq!(field("cpu\t\t: POWER8 (raw)\n", &["model name", "cpu"]).as_deref(), Some("POWER8 (raw)"));
-        assert_eq!(kib("2048 kB"), Some(2 << 20));
-    }
+pub fn limit(link: &dyn Link, on_hardware: Duration) -> Duration {
+    on_hardware.mul_f64(link.slowdown().max(1.0))
 }

@@ -74,10 +74,17 @@ impl Pipeline {
         }
     }
 
+    /// A bundle that holds the load generator alone.
+    pub fn bench_bundle(&self, toolchain: &Toolchain) -> Result<Bundle> {
+        let bench = bench_binary::for_target(&self.home, toolchain)?;
+        let tree = InstallTree::empty(&self.home, toolchain)?;
+        bundle::make(&self.home, toolchain, &self.product, &tree, &bench)
+    }
+
     /// The bundle: programs, bench binary, libraries, all checked.
     pub fn bundle(&self, toolchain: &Toolchain, from: From) -> Result<Bundle> {
         let tree = self.install_tree(toolchain, from)?;
         let bench = bench_binary::for_target(&self.home, toolchain)?;
-        bundle::make(&self.home, &self.target, &self.product, &tree, &bench)
+        bundle::make(&self.home, toolchain, &self.product, &tree, &bench)
     }
 }

@@ -16,7 +16,7 @@ use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, getpid, getppid, kill_process_group, set_parent_process_death_signal};
 
 use crate::failure::{Failure, Kind};
-use crate::interrupt;
+use crate::{interrupt, ui};
 
 /// How often a waiting loop looks up.
 pub const TICK: Duration = Duration::from_millis(20);
@@ -49,23 +49,42 @@ pub fn spawn(name: &str, command: Command, on_death: OnOurDeath) -> Result<Guard
 /// [`spawn`], with standard input, output and error given.
 pub fn spawn_with(name: &str, command: Command, on_death: OnOurDeath, stdio: [Stdio; 3]) -> Result<Guarded> {
     let [stdin, stdout, stderr] = stdio;
+    let mut guarded = guarded(command, on_death);
+    guarded.stdin(stdin).stdout(stdout).stderr(stderr).process_group(0);
+    let child = guarded.spawn().with_context(|| format!("cannot start {name}"))?;
+    Ok(Guarded { child, ended: None })
+}
+
+/// The command behind `guard`.
+fn guarded(command: Command, on_death: OnOurDeath) -> Command {
     // `/proc/self/exe` is this very program even if cargo has replaced its file since.
     let mut guarded = Command::new("/proc/self/exe");
     guarded.arg("guard").arg(getpid().as_raw_nonzero().to_string());
     guarded.arg(if on_death == OnOurDeath::Kill { "kill" } else { "terminate" });
     guarded.arg("--").arg(command.get_program()).args(command.get_args());
-    for (key, value) in command.get_envs() {
+    inherit_setting(&command, &mut guarded);
+    guarded
+}
+
+/// Runs a program that has the terminal: Ctrl-C is its own affair.
+pub fn interactive(name: &str, command: Command) -> Result<ExitStatus> {
+    let _ctrl_c = interrupt::Ignored::begin();
+    let mut child =
+        guarded(command, OnOurDeath::Kill).spawn().with_context(|| format!("cannot start {name}"))?;
+    Ok(child.wait()?)
+}
+
+/// Gives a command that stands for another one its environment and its folder.
+pub fn inherit_setting(from: &Command, to: &mut Command) {
+    for (key, value) in from.get_envs() {
         match value {
-            Some(value) => guarded.env(key, value),
-            None => guarded.env_remove(key),
+            Some(value) => to.env(key, value),
+            None => to.env_remove(key),
         };
     }
-    if let Some(folder) = command.get_current_dir() {
-        guarded.current_dir(folder);
+    if let Some(folder) = from.get_current_dir() {
+        to.current_dir(folder);
     }
-    guarded.stdin(stdin).stdout(stdout).stderr(stderr).process_group(0);
-    let child = guarded.spawn().with_context(|| format!("cannot start {name}"))?;
-    Ok(Guarded { child, ended: None })
 }
 
 /// `xtask guard PARENT SIGNAL -- PROGRAM …`: asks for the signal, then becomes the program. Returns only on failure.
@@ -78,7 +97,7 @@ pub fn guard(parent: i32, kill: bool, program: &[OsString]) -> Result<()> {
     }
     let (name, arguments) = program.split_first().context("no program given")?;
     let error = Command::new(name).args(arguments).exec();
-    eprintln!("cannot start {}: {error}", Path::new(name).display());
+    ui::say(&format!("cannot start {}: {error}", Path::new(name).display()));
     std::process::exit(NOT_STARTED);
 }
 
@@ -86,11 +105,6 @@ pub fn guard(parent: i32, kill: bool, program: &[OsString]) -> Result<()> {
 pub const NOT_STARTED: i32 = 127;
 
 impl Guarded {
-    /// The process id, of the program itself: the guard becomes it.
-    pub fn id(&self) -> u32 {
-        self.child.id()
-    }
-
     /// The child's end, if it has ended.
     pub fn ended(&mut self) -> Result<Option<ExitStatus>> {
         if self.ended.is_none() {
@@ -271,11 +285,15 @@ pub fn append(log: &Path) -> Result<File> {
 /// A command as a person could paste it into a shell.
 pub fn shown(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
-    let quoted = words.map(|word| {
-        let word = word.to_string_lossy();
+    quoted(&words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>())
+}
+
+/// Words as a shell must be given them.
+pub fn quoted(words: &[String]) -> String {
+    let quoted = words.iter().map(|word| {
         let plain =
             !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || "-_=./:,+@%".contains(c));
-        if plain { word.into_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
+        if plain { word.clone() } else { format!("'{}'", word.replace('\'', r"'\''")) }
     });
     quoted.collect::<Vec<_>>().join(" ")
 }
@@ -292,6 +310,37 @@ pub fn output(command: impl Into<Command>) -> Result<String> {
         return Err(Failure::new(Kind::StageFailed, what).into());
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Runs a short program to its end and returns what it said; its standard error goes to a log.
+///
+/// # Errors
+/// `StageFailed` where it does not end well, or not within `limit`; `Interrupted` where the user does not wait.
+pub fn asked(name: &str, command: Command, limit: Duration, log: &Path) -> Result<String> {
+    let (reader, writer) = std::io::pipe()?;
+    let stdio = [Stdio::null(), writer.into(), append(log)?.into()];
+    let mut child = spawn_with(name, command, OnOurDeath::Kill, stdio)?;
+    let lines = lines_of(reader);
+    let until = Instant::now() + limit;
+    let mut said = String::new();
+    loop {
+        match lines.recv_timeout(TICK) {
+            Ok(line) => said += &(line + "\n"),
+            Err(RecvTimeoutError::Disconnected) => break,
+            Err(RecvTimeoutError::Timeout) if Instant::now() < until => interrupt::check()?,
+            Err(RecvTimeoutError::Timeout) => break,
+        }
+    }
+    let how = match child.wait(TICK * 50)? {
+        Some(status) if status.success() => return Ok(said),
+        Some(status) => ending(status),
+        None => format!("no end within {}", crate::ui::duration(limit)),
+    };
+    if let Some(failure) = child.ended()?.and_then(|status| crate::relay::failure(status, log)) {
+        return Err(failure.into());
+    }
+    let what = format!("{name}: {how}\n{}", indented(&tail(log, 8)));
+    Err(Failure::new(Kind::StageFailed, what).log(log).next("the log's last lines say why").into())
 }
 
 /// The cargo that runs us, or the one in `$PATH`.

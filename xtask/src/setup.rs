@@ -60,7 +60,15 @@ pub fn ensure(home: &Home, target: &Target, product: Option<&Product>) -> Result
     if debian::codename().is_none() {
         return on_another_distribution(target, product, &wanted);
     }
-    let absent = missing(&wanted)?;
+    ensure_packages(home, &wanted)
+}
+
+/// Makes sure that the host has these Debian packages. Elsewhere their programs must be there: whoever needs one tells.
+pub fn ensure_packages(home: &Home, wanted: &[String]) -> Result<()> {
+    if debian::codename().is_none() {
+        return Ok(());
+    }
+    let absent = missing(wanted)?;
     if absent.is_empty() {
         return Ok(());
     }

@@ -7,6 +7,7 @@ pub mod deployment;
 pub mod distro;
 pub mod emulator;
 pub mod fetch;
+pub mod guest;
 pub mod install_tree;
 pub mod record;
 pub mod run;

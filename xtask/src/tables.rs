@@ -1,16 +1,18 @@
 //! The tables: targets, recipes, products, suites. People write them, so every mistake is answered with file and line.
 
+pub mod guest;
+pub mod machines;
 pub mod product;
 pub mod recipe;
 pub mod suite;
 pub mod target;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, Result};
 use serde::de::DeserializeOwned;
 
-use crate::failure::{Failure, Kind, unknown};
+use crate::failure::{Failure, Kind, nearest, unknown};
 
 /// The names of all tables in a folder, sorted: `NAME.toml` is `NAME`.
 pub fn names(folder: &Path) -> Result<Vec<String>> {
@@ -38,12 +40,24 @@ pub fn load<T: DeserializeOwned>(folder: &Path, what: &str, name: &str) -> Resul
 }
 
 /// Reads one table file.
-pub fn read<T: DeserializeOwned>(file: &PathBuf) -> Result<T> {
+pub fn read<T: DeserializeOwned>(file: &Path) -> Result<T> {
     let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
-    toml::from_str(&text).map_err(|error| {
+    parse(file, &text).map_err(Into::into)
+}
+
+/// Reads the text of a table file: what is wrong is answered with file, line and, for a misspelt key, the nearest one.
+pub fn parse<T: DeserializeOwned>(file: &Path, text: &str) -> std::result::Result<T, Failure> {
+    toml::from_str(text).map_err(|error| {
+        let near = unknown_key(error.message()).map(|(key, known)| nearest(&key, &known)).unwrap_or_default();
+        let hint = near.first().map(|key| format!("did you mean `{key}`?\n")).unwrap_or_default();
         // The parser's own message shows line, column and the line itself.
-        Failure::new(Kind::Usage, format!("{}: {error}", file.display()))
-            .next("mend the line shown above")
-            .into()
+        let what = format!("{}: {error}{hint}", file.display());
+        Failure::new(Kind::Usage, what.trim_end()).next("mend the line shown above")
     })
+}
+
+/// The key that a table may not have, and those that it may, of the parser's message.
+pub fn unknown_key(message: &str) -> Option<(String, Vec<String>)> {
+    let mut names = message.strip_prefix("unknown field ")?.split('`').skip(1).step_by(2).map(String::from);
+    Some((names.next()?, names.collect()))
 }

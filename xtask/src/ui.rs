@@ -8,16 +8,25 @@ use std::time::{Duration, Instant};
 use console::{Alignment, Style};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+/// A line for people, to standard error. Whoever reads it may have gone (`2>&1 | head`): no reason to fail.
+pub fn say(line: &str) {
+    // What a test says is captured only where the macro says it.
+    #[cfg(test)]
+    eprintln!("{line}");
+    #[cfg(not(test))]
+    let _ = std::io::stderr().write_all(format!("{line}\n").as_bytes());
+}
+
 /// One line that says what begins, e.g. `    fetch  mariadb 10.11.18`.
 pub fn step(verb: &str, what: &str) {
     let bold = Style::new().for_stderr().green().bold();
-    eprintln!("{} {what}", bold.apply_to(format!("{verb:>10}")));
+    say(&format!("{} {what}", bold.apply_to(format!("{verb:>10}"))));
 }
 
 /// One line that a person should not miss.
 pub fn warn(what: &str) {
     let bold = Style::new().for_stderr().yellow().bold();
-    eprintln!("{} {what}", bold.apply_to(format!("{:>10}", "warning")));
+    say(&format!("{} {what}", bold.apply_to(format!("{:>10}", "warning"))));
 }
 
 /// A result, to standard output. Whoever reads us may have gone (`| head`): no reason to fail.
@@ -87,7 +96,7 @@ impl Progress {
         self.bar.set_position(position);
         if self.bar.is_hidden() && self.last_said.elapsed() >= LINE_EVERY {
             self.last_said = Instant::now();
-            eprintln!("{:>10} {}", self.verb, self.line(position, total));
+            say(&format!("{:>10} {}", self.verb, self.line(position, total)));
         }
     }
 

@@ -4,13 +4,19 @@ mod bench;
 mod build;
 mod ci;
 mod common;
+mod deploy;
 mod doctor;
 mod fetch;
 mod guard;
+mod place;
 mod products;
 mod record;
+mod relay;
+mod serve;
 mod setup;
+mod shell;
 mod show;
+mod stand;
 mod sysroot;
 mod targets;
 mod toolchain;
@@ -21,7 +27,7 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 
 use crate::failure::{Kind, kind_of};
-use crate::interrupt;
+use crate::{interrupt, ui};
 
 /// Builds, deploys and benches database servers for POWER8: what a porter and a performance engineer need.
 ///
@@ -41,13 +47,17 @@ Examples:
 
 Exit codes:
   0 ok   1 bug   2 usage   3 a stage failed (31 disk full, 32 emulator broken, 33 port in use, 34 server died at start,
-  35 server lost in mid-run, 36 server not ready in time)   4 a verification failed (41 corrupt download, 42 incomplete
+  35 server lost in mid-run, 36 server not ready in time, 37 machine unreachable, 38 guest failed, 39 wrong machine)
+  4 a verification failed (41 corrupt download, 42 incomplete
   sysroot, 43 wrong data, 44 bad record)   130 interrupted";
 
 #[derive(Subcommand)]
 enum Verb {
     Bench(Box<bench::Args>),
     Build(build::Args),
+    Deploy(deploy::Args),
+    Serve(Box<serve::Args>),
+    Shell(Box<shell::Args>),
     Fetch(fetch::Args),
     Sysroot(sysroot::Args),
     Toolchain(toolchain::Args),
@@ -60,18 +70,29 @@ enum Verb {
     Ci(ci::Args),
     #[command(hide = true)]
     Guard(guard::Args),
+    #[command(hide = true)]
+    Place(place::Args),
+    #[command(hide = true)]
+    Relay(relay::Args),
 }
 
 /// Runs the verb.
 pub fn run(cli: Cli) -> Result<()> {
-    if let Verb::Guard(args) = cli.verb {
-        return guard::run(args);
-    }
+    // These stand for other programs, which listen for signals themselves.
+    let verb = match cli.verb {
+        Verb::Guard(args) => return guard::run(args),
+        Verb::Place(args) => return place::run(args),
+        Verb::Relay(args) => return relay::run(args),
+        verb => verb,
+    };
     interrupt::install()?;
-    match cli.verb {
+    match verb {
         Verb::Bench(args) => bench::run(*args),
         Verb::Build(args) => build::run(args),
         Verb::Ci(args) => ci::run(args),
+        Verb::Deploy(args) => deploy::run(args),
+        Verb::Serve(args) => serve::run(*args),
+        Verb::Shell(args) => shell::run(*args),
         Verb::Doctor(args) => doctor::run(args),
         Verb::Fetch(args) => fetch::run(args),
         Verb::Show(args) => show::run(args),
@@ -81,7 +102,7 @@ pub fn run(cli: Cli) -> Result<()> {
         Verb::Setup(args) => setup::run(args),
         Verb::Sysroot(args) => sysroot::run(args),
         Verb::Toolchain(args) => toolchain::run(args),
-        Verb::Guard(_) => Ok(()),
+        Verb::Guard(_) | Verb::Place(_) | Verb::Relay(_) => Ok(()),
     }
 }
 
@@ -89,11 +110,11 @@ pub fn run(cli: Cli) -> Result<()> {
 pub fn report(result: Result<()>) -> ExitCode {
     let Err(error) = result else { return ExitCode::SUCCESS };
     let red = console::Style::new().for_stderr().red().bold();
-    eprintln!("{} {error:#}", red.apply_to("error:"));
+    ui::say(&format!("{} {error:#}", red.apply_to("error:")));
     match kind_of(&error) {
         Some(kind) => {
             if kind == Kind::DiskFull && !format!("{error:#}").contains("next:") {
-                eprintln!("  next: free some space, or export PORTBENCH_HOME=/a/folder/on/a/larger/disk");
+                ui::say("  next: free some space, or export PORTBENCH_HOME=/a/folder/on/a/larger/disk");
             }
             ExitCode::from(kind.exit_code())
         }

@@ -4,15 +4,19 @@
 //! as JSON to the bench binary's standard input; the binary writes one [`Message`] a line to standard output. A
 //! [`record::Line`] is what the host keeps.
 //!
-//! Names put the unit last: `_s` seconds, `_us` microseconds, `_per_s` a second, `_bytes` bytes.
+//! Names put the unit last: `_s` seconds, `_us` microseconds, `_per_s` a second, `_bytes` bytes, `_hz` hertz.
 
+pub mod agent;
 pub mod check;
+pub mod cpus;
+pub mod facts;
 pub mod message;
 pub mod record;
 pub mod request;
 
+pub use cpus::CpuList;
 pub use message::Message;
 pub use request::Request;
 
 /// Version of the request and message format. Host and bench binary must agree on it exactly.
-pub const PROTOCOL_VERSION: u32 = 1;
+pub const PROTOCOL_VERSION: u32 = 2;

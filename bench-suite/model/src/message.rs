@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+pub use crate::facts::Facts;
+
 /// One line of the bench binary's standard output.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "message", rename_all = "kebab-case", deny_unknown_fields)]
@@ -20,7 +22,7 @@ pub enum Message {
         /// The bench binary's version.
         version: String,
         /// What the bench binary sees of the machine it runs on.
-        facts: Facts,
+        facts: Box<Facts>,
     },
     /// A phase has begun.
     Phase {
@@ -61,29 +63,6 @@ pub enum Phase {
     Measure,
     /// Checking the data after timing.
     VerifyAfter,
-}
-
-/// Facts of the machine, read on the machine itself.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Facts {
-    /// `uname -m`.
-    pub machine: String,
-    /// `uname -r`. Under qemu-user this is the host's kernel.
-    pub kernel: String,
-    /// Byte order of the running program: `little` or `big`.
-    pub byte_order: String,
-    /// Bits of a pointer.
-    pub pointer_bits: u32,
-    /// Page size that the program sees.
-    pub page_bytes: u64,
-    /// CPU as `/proc/cpuinfo` names it; `None` where it does not. Under qemu-user this is the host's.
-    pub cpu_model: Option<String>,
-    /// CPUs the program may use.
-    pub cpus: u32,
-    /// C library and version, e.g. `glibc 2.36`; `None` where unknown.
-    pub libc: Option<String>,
 }
 
 /// One check of the data.
@@ -163,6 +142,10 @@ pub enum CaveatKind {
     ServerWarning,
     /// A check could not be made.
     NotChecked,
+    /// The machine's clock is not the host's.
+    ClockDiffers,
+    /// The client reached the server through ssh.
+    Tunnelled,
 }
 
 /// Latency of the operations that succeeded, in microseconds, from an HDR histogram with 3 significant digits.

@@ -1,18 +1,21 @@
 //! The record: everything known about one execution, in one append-only file.
 //!
-//! A record file is JSON Lines: one [`Line`] a line, each flushed when it happens. The first is a `header`; then, for
-//! each workload, a `workload`, its `message`s as the bench binary sent them; `caveat`s where they arise; and an `end`.
+//! A record file is JSON Lines: one [`Line`] a line, each flushed when it happens. The first is a `header`; then the
+//! `machine`s, once they are up, and the `server`; for each workload, a `workload`, its `message`s as the bench binary
+//! sent them; `caveat`s where they arise; and an `end`.
 //! A file without an `end` is a record whose writer was killed: valid, partial, outcome *unknown*.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::cpus::CpuList;
+use crate::facts::{Facts, FolderFacts};
 use crate::message::{Caveat, Message};
 use crate::request::{Load, Workload};
 
-/// Version of the record format; readers refuse a newer one.
-pub const SCHEMA_VERSION: u32 = 1;
+/// Version of the record format; readers refuse another one.
+pub const SCHEMA_VERSION: u32 = 2;
 
 /// One line of a record file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -21,6 +24,8 @@ pub const SCHEMA_VERSION: u32 = 1;
 pub enum Line {
     /// First line: provenance.
     Header(Box<Header>),
+    /// A machine is up: what it says of itself.
+    Machine(Box<MachineUp>),
     /// The server is ready; what it really runs with.
     Server(ServerFacts),
     /// A workload begins.
@@ -31,7 +36,7 @@ pub enum Line {
         workload: Workload,
         /// How much load, for how long.
         load: Load,
-        /// `target` or `host`: where the client runs.
+        /// Where the client runs: `target` (on the server's machine), `host`, or a machine's name.
         client: String,
         /// `unix`, `tcp` or `none`: asked for; the measurement says what was used.
         transport: String,
@@ -82,8 +87,10 @@ pub struct Header {
     pub suite: String,
     /// What was deployed; `None` with the null back-end.
     pub bundle: Option<BundleFacts>,
-    /// Where it ran.
+    /// The host and the machine that was asked for.
     pub machine: MachineFacts,
+    /// What programs were to be bound to.
+    pub placement: PlacementFacts,
 }
 
 /// What is known of a bundle; its own `manifest.json` holds this too.
@@ -130,15 +137,13 @@ pub struct ElfFacts {
     pub instructions_scanned: bool,
 }
 
-/// Where a bundle ran.
+/// The machine that was asked for, and the host that drove it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MachineFacts {
-    /// `qemu-user`, …
+    /// `local`, `qemu-user`, `qemu-system`, `ssh:NAME`.
     pub machine: String,
-    /// The emulator; `None` on hardware.
-    pub emulator: Option<EmulatorFacts>,
     /// The host's kernel, `uname -r`.
     pub host_kernel: String,
     /// The host's CPU.
@@ -149,8 +154,38 @@ pub struct MachineFacts {
     pub host_memory_bytes: u64,
 }
 
-/// The emulator of a run.
+/// What programs were to be bound to; where it could not be, there is no measurement.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct PlacementFacts {
+    /// CPUs of the server, e.g. `0-3`; `None`: any.
+    pub server_cpus: Option<CpuList>,
+    /// CPUs of the load generator; `None`: any.
+    pub client_cpus: Option<CpuList>,
+    /// NUMA node of the server's memory; `None`: any.
+    pub numa_node: Option<u32>,
+}
+
+/// A machine that is up, by its own word.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct MachineUp {
+    /// Its name.
+    pub machine: String,
+    /// `server` or `client`: whose machine it is. A client on the server's machine has no line of its own.
+    pub role: String,
+    /// The emulator; `None` on hardware.
+    pub emulator: Option<EmulatorFacts>,
+    /// Seconds that its clock is ahead of the host's, as far as that could be told; `None` where it is the host's.
+    pub clock_ahead_s: Option<f64>,
+    /// What the bench binary sees there.
+    pub facts: Facts,
+}
+
+/// The emulator of a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EmulatorFacts {
@@ -160,8 +195,14 @@ pub struct EmulatorFacts {
     pub version: String,
     /// The CPU it was told to be.
     pub cpu: String,
-    /// How many times slower than the host it ran a probe; measured when the toolchain was probed.
+    /// How many times slower than the host it ran a probe.
     pub slowdown: f64,
+    /// The machine it was told to be, with its version, e.g. `pseries-10.0`; `None` for programs alone.
+    pub machine: Option<String>,
+    /// The guest's kernel by its variant's name; `None` for programs alone.
+    pub kernel: Option<String>,
+    /// The guest's memory in MiB; `None` for programs alone.
+    pub memory_mib: Option<u32>,
 }
 
 /// What the server says of itself once it is ready.
@@ -175,8 +216,23 @@ pub struct ServerFacts {
     pub ready_s: f64,
     /// Settings read back, by name, as the server prints them.
     pub settings: BTreeMap<String, String>,
+    /// The target whose server made the data folder, where it was there before; `None`: it was made for this record.
+    pub data_written_by: Option<String>,
     /// Warnings and errors of its own start-up, from its log.
     pub warnings: Vec<String>,
+    /// How it reads and writes its data, by its own word: `io_uring`, `libaio`, or `synchronous` by threads of its own;
+    /// `None` where it does not say.
+    pub io_method: Option<String>,
+    /// Why that is not the method that it tried first, in its own words; `None` where it is.
+    pub io_fallback: Option<String>,
+    /// How it computes checksums, in its own words, e.g. `POWER8 crc32 instructions`; `None` where it does not say.
+    pub crc32_method: Option<String>,
+    /// What its data folder bears; `None` where that was not looked at.
+    pub data_folder: Option<FolderFacts>,
+    /// CPUs that it may run on, read back; `None` where that cannot be read.
+    pub allowed_cpus: Option<CpuList>,
+    /// Its memory policy, read back; `None` where that cannot be read.
+    pub memory_policy: Option<String>,
 }
 
 /// How an execution ended.
@@ -250,9 +306,10 @@ mod tests {
     use super::*;
 
     fn header() -> Line {
-        let text = r#"{"line":"header","schema_version":1,"id":"x","started_at":"2026-01-01T00:00:00Z",
+        let text = r#"{"line":"header","schema_version":2,"id":"x","started_at":"2026-01-01T00:00:00Z",
             "portbench_version":"0","portbench_commit":null,"bench_binary_sha256":"","command":[],"target":"t","suite":"s","bundle":null,
-            "machine":{"machine":"m","emulator":null,"host_kernel":"k","host_cpu":null,"host_cpus":1,"host_memory_bytes":1}}"#;
+            "placement":{"server_cpus":null,"client_cpus":null,"numa_node":null},
+            "machine":{"machine":"m","host_kernel":"k","host_cpu":null,"host_cpus":1,"host_memory_bytes":1}}"#;
         serde_json::from_str(text).unwrap()
     }
 
@@ -290,6 +347,13 @@ mod tests {
             check(&[header(), workload(0), end(Outcome::Complete)])[0].contains("0 of 1 workloads finished")
         );
         assert!(check(&[header(), workload(1)])[0].contains("out of order"));
+    }
+
+    #[test]
+    fn a_record_of_another_schema_is_refused() {
+        let text = serde_json::to_string(&header()).unwrap();
+        let newer = text.replace("\"schema_version\":2", "\"schema_version\":99");
+        assert!(check(&[serde_json::from_str(&newer).unwrap()])[0].contains("99"));
     }
 
     #[test]

@@ -13,6 +13,7 @@ use model::message::{DataCheck, FailedKind};
 use super::{mix, scale};
 use crate::control::{Control, ControlError};
 use crate::failure::Failure;
+use crate::output;
 
 /// Bytes of column `c`.
 pub const C_BYTES: usize = 120;
@@ -129,7 +130,7 @@ impl Dataset {
     /// The stamp is there before the table and complete only after it: whenever this ends, it can be told.
     fn load(&self, control: &mut Control) -> Result<(), ControlError> {
         let rows = self.rows;
-        eprintln!("loading {rows} rows into portbench.{NAME}");
+        output::for_people(&format!("loading {rows} rows into portbench.{NAME}"));
         control
             .query(&format!("REPLACE INTO portbench.stamp VALUES ('{NAME}', {SCHEMA_VERSION}, {rows}, 0)"))?;
         control.query(&format!("DROP TABLE IF EXISTS portbench.{NAME}"))?;

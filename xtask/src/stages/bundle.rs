@@ -14,6 +14,7 @@ use crate::home::Home;
 use crate::stage::{Leftover, Stage, hex, remove};
 use crate::stages::bench_binary::BenchBinary;
 use crate::stages::install_tree::InstallTree;
+use crate::stages::toolchain::Toolchain;
 use crate::tables::product::Product;
 use crate::tables::target::Target;
 use crate::{elf, interrupt, ui};
@@ -23,6 +24,8 @@ const RECIPE: u32 = 1;
 
 /// Where the bench binary stands in a bundle.
 pub const BENCH: &str = "bin/bench-suite";
+/// Where the program that says what a machine is stands in a bundle.
+pub const PROBE: &str = "bin/probe";
 /// Where libraries and the loader stand in a bundle.
 pub const LIBRARIES: &str = "lib";
 /// The manifest's name in a bundle.
@@ -51,6 +54,16 @@ pub struct Manifest {
     pub files: BTreeMap<String, String>,
 }
 
+impl Manifest {
+    /// What a person calls it, e.g. `mariadb 10.11.18 (source)`.
+    pub fn label(&self) -> String {
+        let facts = &self.facts;
+        let words = [facts.product.as_str(), facts.release.as_str()];
+        let name = words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
+        format!("{name} ({}) for {}", facts.origin, self.target)
+    }
+}
+
 impl Bundle {
     /// The `.tar.zst` file.
     pub fn file(&self) -> &Path {
@@ -71,23 +84,24 @@ impl Bundle {
 /// Finds the bundle of these parts, or makes it.
 pub fn make(
     home: &Home,
-    target: &Target,
+    toolchain: &Toolchain,
     product: &Product,
     tree: &InstallTree,
     bench: &BenchBinary,
 ) -> Result<Bundle> {
+    let target = toolchain.target();
     let facts = tree.facts();
     let label = format!("{}-{}-{}-{}", facts.product, file_name(&facts.release), target.name, facts.origin);
     let stage = Stage { home, name: "bundles", label: label.clone(), leftover: Leftover::Discard };
     // The target's table decides what is checked: with other rules, the check is made again.
-    let inputs = (tree.key(), bench.sha256(), target, &product.server, RECIPE);
+    let inputs = (tree.key(), bench.sha256(), toolchain.native_key(), target, &product.server, RECIPE);
     let key = crate::stage::key_of(&inputs)?;
     let name = format!("{label}.tar.zst");
     let done = stage.get(&inputs, |work| {
         ui::step("bundle", &name);
         home.need_space(1 << 29, "a bundle")?;
         let root = work.join("tree");
-        gather(&root, target, tree, bench)?;
+        gather(&root, toolchain, tree, bench)?;
         let elf = elf::check(&root, target, &home.log(&format!("elf-{label}"))?)?;
         let manifest = manifest(&root, target, product, tree, elf, &key)?;
         fs::write(root.join(MANIFEST), serde_json::to_string_pretty(&manifest)?)?;
@@ -103,8 +117,11 @@ fn file_name(version: &str) -> String {
     version.replace(|c: char| !(c.is_ascii_alphanumeric() || ".-+".contains(c)), "_")
 }
 
-fn gather(root: &Path, target: &Target, tree: &InstallTree, bench: &BenchBinary) -> Result<()> {
+fn gather(root: &Path, toolchain: &Toolchain, tree: &InstallTree, bench: &BenchBinary) -> Result<()> {
+    let target = toolchain.target();
     copy_all(tree.folder(), root)?;
+    fs::create_dir_all(root.join("bin"))?;
+    fs::copy(toolchain.probe_program(), root.join(PROBE))?;
     fs::copy(bench.path(), root.join(BENCH))?;
     let libraries = root.join(LIBRARIES);
     fs::create_dir_all(&libraries)?;

@@ -1,4 +1,4 @@
-//! A deployment: a bundle, unpacked where a machine can run it, every file held against the manifest.
+//! A deployment: a bundle, put where a machine can run it, every file held against the manifest.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -9,49 +9,40 @@ use sha2::{Digest, Sha256};
 use crate::failure::{Failure, Kind};
 use crate::home::Home;
 use crate::stage::{Leftover, Stage, hex};
-use crate::stages::bundle::{BENCH, Bundle, LIBRARIES, Manifest};
+use crate::stages::bundle::{Bundle, LIBRARIES, Manifest};
 
-/// A bundle, deployed.
+/// A bundle, deployed on a machine.
 #[derive(Clone, Debug)]
-pub struct Deployment {
-    folder: PathBuf,
-    manifest: Manifest,
-}
-
-impl Deployment {
-    /// A file of the bundle.
-    pub fn file(&self, path: &str) -> PathBuf {
-        self.folder.join(path)
-    }
-
-    /// The folder it was unpacked into.
-    pub fn folder(&self) -> &Path {
-        &self.folder
-    }
-
+pub struct Deployed {
     /// What the bundle says of itself.
-    pub fn manifest(&self) -> &Manifest {
-        &self.manifest
+    pub manifest: Manifest,
+    /// The bundle's files on this host.
+    pub copy: PathBuf,
+    /// The bundle's files on the machine.
+    pub root: PathBuf,
+    /// The machine's folder below which data folders are made.
+    pub runs: PathBuf,
+}
+
+impl Deployed {
+    /// A file of the bundle, as the machine names it.
+    pub fn file(&self, path: &str) -> PathBuf {
+        self.root.join(path)
     }
 
-    /// The loader that starts its programs.
+    /// The loader that starts its programs, as the machine names it.
     pub fn loader(&self) -> PathBuf {
-        self.folder.join(&self.manifest.loader)
+        self.root.join(&self.manifest.loader)
     }
 
-    /// The folder of its libraries.
+    /// The folder of its libraries, as the machine names it.
     pub fn libraries(&self) -> PathBuf {
-        self.folder.join(LIBRARIES)
-    }
-
-    /// The bench binary.
-    pub fn bench(&self) -> PathBuf {
-        self.folder.join(BENCH)
+        self.root.join(LIBRARIES)
     }
 }
 
-/// Deploys a bundle on this host, or finds it deployed.
-pub fn make(home: &Home, bundle: &Bundle) -> Result<Deployment> {
+/// Unpacks a bundle on this host, or finds it unpacked: what machines copy from, and what `local` and `qemu-user` run.
+pub fn unpack(home: &Home, bundle: &Bundle) -> Result<PathBuf> {
     let facts = &bundle.manifest().facts;
     let label = format!("{}-{}-{}", facts.product, bundle.manifest().target, facts.origin);
     let stage = Stage { home, name: "deployments", label, leftover: Leftover::Discard };
@@ -65,7 +56,7 @@ pub fn make(home: &Home, bundle: &Bundle) -> Result<Deployment> {
     })?;
     // Each time, though it was there before: what is benched must be what was built.
     verify(&done.folder, bundle)?;
-    Ok(Deployment { folder: done.folder, manifest: bundle.manifest().clone() })
+    Ok(done.folder)
 }
 
 fn verify(folder: &Path, bundle: &Bundle) -> Result<()> {

@@ -137,13 +137,13 @@ fn version_of(program: &Path) -> Result<String> {
 }
 
 /// The version in `qemu-ppc64le version 10.0.2 (Debian …)`.
-fn parse_version(text: &str) -> Option<String> {
+pub fn parse_version(text: &str) -> Option<String> {
     let after = text.lines().next()?.split("version ").nth(1)?;
     Some(after.split_whitespace().next()?.trim_end_matches(',').to_string())
 }
 
 /// Compares dotted versions number by number.
-fn at_least(version: &str, minimum: &str) -> bool {
+pub fn at_least(version: &str, minimum: &str) -> bool {
     let numbers = |text: &str| -> Vec<u32> {
         text.split(|c: char| !c.is_ascii_digit()).map_while(|part| part.parse().ok()).collect()
     };

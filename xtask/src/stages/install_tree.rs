@@ -7,6 +7,8 @@ use anyhow::{Context, Result};
 use model::record::BundleFacts;
 
 use crate::failure::{Failure, Kind};
+use crate::home::Home;
+use crate::stages::toolchain::Toolchain;
 use crate::tables::product::Install;
 
 /// A product, installed into a folder, with all that is known of its making.
@@ -19,6 +21,22 @@ pub struct InstallTree {
 }
 
 impl InstallTree {
+    /// No product: for a load generator alone.
+    pub fn empty(home: &Home, toolchain: &Toolchain) -> Result<Self> {
+        let folder = home.folder("installs")?.join("empty");
+        fs::create_dir_all(&folder)?;
+        Ok(InstallTree {
+            folder,
+            key: toolchain.native_key().to_string(),
+            library_folders: toolchain.sysroot().library_folders(),
+            facts: BundleFacts {
+                product: "bench-suite".into(),
+                origin: "source".into(),
+                ..BundleFacts::default()
+            },
+        })
+    }
+
     /// The folder that holds it.
     pub fn folder(&self) -> &Path {
         &self.folder

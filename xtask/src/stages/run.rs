@@ -19,7 +19,7 @@ use crate::stages::record::Writer;
 use crate::stages::server::Server;
 use crate::tables::suite::Planned;
 use crate::ui::Progress;
-use crate::{interrupt, ui};
+use crate::{interrupt, relay, ui};
 
 /// What loading and checking the data may take on hardware, beyond the load itself.
 const BESIDES: Duration = Duration::from_secs(60);
@@ -181,6 +181,9 @@ impl Watch<'_> {
             return last.context("no last message");
         }
         interrupt::check()?;
+        if let Some(failure) = status.and_then(|status| relay::failure(status, self.workload.log)) {
+            return Err(failure.into());
+        }
         let how = match status {
             Some(status) => format!("the load generator ended without a result: {}", process::ending(status)),
             None => "the load generator did not end in its time and was killed".into(),

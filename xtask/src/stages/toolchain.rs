@@ -95,13 +95,14 @@ impl Toolchain {
         self.folder.join("toolchain.cmake")
     }
 
-    /// A command that runs a program made with this toolchain, on the sysroot's libraries.
-    pub fn run(&self, program: &Path) -> Command {
-        let loader = self.sysroot.root().join(&self.target.elf.loader);
-        let prefix = run_prefix(&self.emulator, &loader, &self.sysroot.library_folders());
-        let mut command = Command::new(self.emulator.program());
-        command.args(&prefix[1..]).arg(program);
-        command
+    /// A small program of the target that says what it runs on and how fast that is.
+    pub fn probe_program(&self) -> PathBuf {
+        self.folder.join(probe::C_PROGRAM)
+    }
+
+    /// What that program said on a machine, checked: how many times slower than this host it is.
+    pub fn slowdown(&self, said: &str) -> Result<f64> {
+        probe::slowdown(&self.target, &self.folder, said)
     }
 
     /// A command of `cargo` that compiles for the target with this toolchain.

@@ -114,8 +114,8 @@ pub struct Server {
     pub bootstrap: Vec<String>,
     /// Arguments of every start.
     pub arguments: Vec<String>,
-    /// Further arguments under an emulator that has no native AIO.
-    pub emulated_arguments: Vec<String>,
+    /// Further arguments on a machine that has neither native AIO nor io_uring.
+    pub simulated_io_arguments: Vec<String>,
     /// Variables that are read back once the server is ready, and recorded.
     pub settings: Vec<String>,
 }

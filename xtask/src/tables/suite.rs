@@ -1,14 +1,24 @@
 //! A suite: a named list of workloads with their parameters, as its file in `bench-suite/suites` says.
 
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+
 use anyhow::Result;
 use model::request::{Load, Statement, Workload};
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
 
 use crate::failure::{Failure, Kind, unknown};
 use crate::home::repository;
 
-/// One file of `bench-suite/suites`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+/// What the load generator takes; it refuses the same, but only once everything is built.
+const MAX_SECONDS: f64 = 1e6;
+const MAX_CONNECTIONS: u32 = 100_000;
+const MAX_THREADS: u32 = 1024;
+const MAX_ROWS: u64 = 1 << 40;
+
+/// One file of `bench-suite/suites`. Values are checked while it is read, so that a wrong one is told with its line.
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Suite {
     /// The file's name without `.toml`; not in the file.
@@ -17,29 +27,45 @@ pub struct Suite {
     /// One line for people.
     pub description: String,
     /// Load before each timed part, in seconds.
+    #[serde(deserialize_with = "seconds_or_none")]
     pub warmup_s: f64,
     /// Length of each timed part in seconds.
+    #[serde(deserialize_with = "seconds")]
     pub duration_s: f64,
     /// Decides every operation.
     pub seed: u64,
     /// The workloads in their order.
+    #[serde(deserialize_with = "some_entries")]
     pub workload: Vec<Entry>,
 }
 
 /// One workload of a suite.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+#[derive(Clone, Debug, Deserialize)]
+#[serde(try_from = "Written")]
 pub struct Entry {
+    workload: Workload,
+    connections: u32,
+    threads: Option<u32>,
+}
+
+/// An entry as people write it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct Written {
     /// Its name: `point-select` or `do0`.
-    pub name: String,
+    #[serde(deserialize_with = "known_workload")]
+    name: String,
     /// Connections.
-    pub connections: u32,
+    #[serde(deserialize_with = "connections")]
+    connections: u32,
     /// `prepared` or `text`; for workloads with a choice.
-    pub statement: Option<Statement>,
+    statement: Option<Statement>,
     /// Rows of the table; for workloads with one.
-    pub rows: Option<u64>,
+    #[serde(default, deserialize_with = "rows")]
+    rows: Option<u64>,
     /// Client threads; left out: as many as cores.
-    pub threads: Option<u32>,
+    #[serde(default, deserialize_with = "threads")]
+    threads: Option<u32>,
 }
 
 /// A workload ready to be asked for.
@@ -67,10 +93,9 @@ impl Suite {
 
     /// The workloads as they will be asked for; `only` keeps those of that name.
     pub fn plan(&self, only: &[String]) -> Result<Vec<Planned>> {
-        let mut planned =
-            self.workload.iter().map(|entry| self.planned(entry)).collect::<Result<Vec<_>>>()?;
+        let mut planned: Vec<Planned> = self.workload.iter().map(|entry| self.planned(entry)).collect();
         // By name, or as tables print it: `point-select`, `point-select/text`.
-        let known: Vec<String> = Workload::NAMES.iter().map(|n| n.to_string()).collect();
+        let known = names();
         let labels: Vec<String> = planned.iter().map(|planned| planned.workload.label()).collect();
         if let Some(wrong) = only.iter().find(|name| !known.contains(name) && !labels.contains(name)) {
             return Err(unknown("workload", wrong, &known).into());
@@ -79,7 +104,8 @@ impl Suite {
             |label: &str| only.iter().any(|name| label == name || label.split('/').next() == Some(name));
         planned.retain(|planned| only.is_empty() || named(&planned.workload.label()));
         if planned.is_empty() {
-            let what = format!("the suite `{}` has no workload {}", self.name, only.join(" or "));
+            let Suite { name, description, .. } = self;
+            let what = format!("the suite `{name}` ({description}) has no workload {}", only.join(" or "));
             return Err(Failure::new(Kind::Usage, what)
                 .next("choose another suite, or leave --workload out")
                 .into());
@@ -87,28 +113,7 @@ impl Suite {
         Ok(planned)
     }
 
-    fn planned(&self, entry: &Entry) -> Result<Planned> {
-        let wrong = |what: &str| {
-            let what = format!("suite `{}`, workload `{}`: {what}", self.name, entry.name);
-            Failure::new(Kind::Usage, what).next(format!("mend bench-suite/suites/{}.toml", self.name))
-        };
-        let workload = match entry.name.as_str() {
-            "point-select" => Workload::PointSelect {
-                statement: entry.statement.ok_or_else(|| wrong("needs `statement`: prepared or text"))?,
-                rows: entry.rows.filter(|rows| *rows > 0).ok_or_else(|| wrong("needs `rows`, 1 or more"))?,
-            },
-            "do0" if entry.statement.is_some() || entry.rows.is_some() => {
-                return Err(wrong("has no `statement` and no `rows`").into());
-            }
-            "do0" => Workload::Do0,
-            other => {
-                let known: Vec<String> = Workload::NAMES.iter().map(|n| n.to_string()).collect();
-                return Err(unknown("workload", other, &known).into());
-            }
-        };
-        if entry.connections == 0 {
-            return Err(wrong("needs 1 connection or more").into());
-        }
+    fn planned(&self, entry: &Entry) -> Planned {
         let load = Load {
             connections: entry.connections,
             threads: entry.threads,
@@ -119,7 +124,81 @@ impl Suite {
             interval_s: 1.0,
             reply_timeout_s: 30.0,
         };
-        Ok(Planned { workload, load })
+        Planned { workload: entry.workload.clone(), load }
+    }
+}
+
+impl TryFrom<Written> for Entry {
+    type Error = String;
+
+    /// `Err` where fields do not belong together.
+    fn try_from(written: Written) -> Result<Self, String> {
+        let Written { name, connections, statement, rows, threads } = written;
+        if threads.is_some_and(|threads| threads > connections) {
+            return Err(format!("{name}: has more `threads` than `connections`"));
+        }
+        let missing = |what: &str| format!("{name}: needs {what}");
+        let workload = match name.as_str() {
+            "point-select" => Workload::PointSelect {
+                statement: statement.ok_or_else(|| missing("`statement`: prepared or text"))?,
+                rows: rows.ok_or_else(|| missing("`rows`"))?,
+            },
+            "do0" if statement.is_some() || rows.is_some() => {
+                return Err("do0: has no `statement` and no `rows`".into());
+            }
+            "do0" => Workload::Do0,
+            other => return Err(unknown("workload", other, &names()).to_string()),
+        };
+        Ok(Entry { workload, connections, threads })
+    }
+}
+
+fn names() -> Vec<String> {
+    Workload::NAMES.iter().map(|name| name.to_string()).collect()
+}
+
+fn known_workload<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    let name = String::deserialize(from)?;
+    if names().contains(&name) {
+        Ok(name)
+    } else {
+        Err(D::Error::custom(unknown("workload", &name, &names())))
+    }
+}
+
+fn some_entries<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Entry>, D::Error> {
+    let entries = Vec::deserialize(from)?;
+    if entries.is_empty() { Err(D::Error::custom("needs a workload at least")) } else { Ok(entries) }
+}
+
+fn seconds_or_none<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    in_range(f64::deserialize(from)?, 0.0..=MAX_SECONDS, "seconds from 0")
+}
+
+fn seconds<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    in_range(f64::deserialize(from)?, f64::MIN_POSITIVE..=MAX_SECONDS, "seconds above 0")
+}
+
+fn connections<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
+    in_range(u32::deserialize(from)?, 1..=MAX_CONNECTIONS, "1 or more")
+}
+
+fn threads<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
+    in_range(u32::deserialize(from)?, 1..=MAX_THREADS, "1 or more").map(Some)
+}
+
+fn rows<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
+    in_range(u64::deserialize(from)?, 1..=MAX_ROWS, "1 or more").map(Some)
+}
+
+fn in_range<T: PartialOrd + Display, E: Error>(
+    value: T,
+    range: RangeInclusive<T>,
+    what: &str,
+) -> Result<T, E> {
+    match range.contains(&value) {
+        true => Ok(value),
+        false => Err(E::custom(format!("is {value}, must be {what}, at most {}", range.end()))),
     }
 }
 
@@ -132,6 +211,61 @@ mod tests {
         for name in Suite::names().unwrap() {
             assert!(!Suite::load(&name).unwrap().plan(&[]).unwrap().is_empty(), "{name}");
         }
+    }
+
+    const GOOD: &str = "description = 'x'\nwarmup-s = 0\nduration-s = 1.5\nseed = 1\n\n[[workload]]\n\
+                        name = 'point-select'\nstatement = 'text'\nrows = 10\nconnections = 2\nthreads = 2\n";
+
+    /// What is said of a suite with a line changed.
+    fn refused(from: &str, to: &str) -> String {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        assert!(GOOD.contains(from));
+        std::fs::write(file.path(), GOOD.replace(from, to)).unwrap();
+        let error = super::super::read::<Suite>(file.path()).unwrap_err();
+        assert!(error.to_string().contains(&file.path().display().to_string()), "{error}");
+        error.to_string()
+    }
+
+    #[test]
+    fn a_value_out_of_range_is_told_with_its_line() {
+        assert!(toml::from_str::<Suite>(GOOD).is_ok());
+        for (from, to, line, said) in [
+            ("warmup-s = 0", "warmup-s = -1", 2, "is -1, must be seconds from 0, at most 1000000"),
+            ("duration-s = 1.5", "duration-s = 0", 3, "is 0, must be seconds above 0"),
+            ("duration-s = 1.5", "duration-s = nan", 3, "is NaN"),
+            ("duration-s = 1.5", "duration-s = inf", 3, "is inf"),
+            ("duration-s = 1.5", "duration-s = 1e300", 3, "at most 1000000"),
+            ("rows = 10", "rows = 0", 9, "is 0, must be 1 or more"),
+            ("connections = 2", "connections = 0", 10, "is 0, must be 1 or more, at most 100000"),
+            ("connections = 2", "connections = 9999999", 10, "at most 100000"),
+            ("connections = 2", "connections = -1", 10, "-1"),
+            ("threads = 2", "threads = 0", 11, "is 0, must be 1 or more, at most 1024"),
+            ("'point-select'", "'point-selct'", 7, "did you mean point-select?"),
+            ("rows = 10", "row = 10", 9, "unknown field `row`"),
+        ] {
+            let message = refused(from, to);
+            assert!(message.contains(&format!("at line {line}, column")), "{to}: {message}");
+            assert!(message.contains(said), "{to}: {message}");
+        }
+    }
+
+    #[test]
+    fn fields_that_do_not_belong_together_are_told_with_the_entrys_line() {
+        for (from, to, said) in [
+            ("rows = 10\n", "", "needs `rows`"),
+            ("statement = 'text'\n", "", "needs `statement`"),
+            ("threads = 2", "threads = 3", "more `threads` than `connections`"),
+            ("'point-select'", "'do0'", "has no `statement` and no `rows`"),
+        ] {
+            let message = refused(from, to);
+            assert!(message.contains("at line 6, column 1") && message.contains(said), "{to}: {message}");
+        }
+        let entries = &GOOD[GOOD.find("\n[[").unwrap()..];
+        let message = refused(entries, "workload = []\n");
+        assert!(
+            message.contains("at line 5, column") && message.contains("a workload at least"),
+            "{message}"
+        );
     }
 
     #[test]

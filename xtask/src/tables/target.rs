@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::recipe::{Recipe, Words};
 use crate::home::repository;
+use crate::tables::guest::Guest;
 
 /// One file of `xtask/targets`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -21,10 +22,13 @@ pub struct Target {
     pub rust_triple: String,
     /// What the GNU tools' names begin with, without the last `-`.
     pub gnu_prefix: String,
+    /// What `uname -m` says on its machines.
+    pub uname_machine: String,
     /// `CMAKE_SYSTEM_PROCESSOR`.
     pub cmake_processor: String,
-    /// What `uname -m` says there.
-    pub uname_machine: String,
+    /// Whether CI compiles its server, unless another target's file is all that changed: true of the hardest one.
+    #[serde(default)]
+    pub built_in_ci: bool,
     /// Byte order.
     pub byte_order: ByteOrder,
     /// Bits of a pointer.
@@ -41,6 +45,10 @@ pub struct Target {
     pub sysroot: Sysroot,
     /// What runs its programs here.
     pub emulator: Emulator,
+    /// What the machine `qemu-system` boots; `None`: there is no such machine.
+    // Where programs are run does not decide what is built: keys that hold the whole target leave it out.
+    #[serde(skip_serializing)]
+    pub guest: Option<Guest>,
     /// What the host needs for it.
     pub host: Host,
 }
@@ -75,6 +83,25 @@ pub struct Cpu {
     pub flags: Vec<String>,
     /// `-C target-cpu`.
     pub rust: String,
+    /// How a machine's CPU is known to be the baseline or later before anything is copied there; `None`: only the
+    /// bundle's probe tells.
+    // How a machine is looked at does not decide what is built: keys leave it out.
+    #[serde(skip_serializing)]
+    pub cpuinfo: Option<CpuInfo>,
+}
+
+/// What `/proc/cpuinfo` says of a CPU that is the baseline or later.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct CpuInfo {
+    /// The field.
+    pub field: String,
+    /// It holds one of these words; empty: whatever it holds.
+    #[serde(default)]
+    pub any_of: Vec<String>,
+    /// It holds all of these words.
+    #[serde(default)]
+    pub all_of: Vec<String>,
 }
 
 /// What every ELF file of the target must be.
@@ -308,7 +335,9 @@ mod tests {
         std::fs::write(&file, "description = \"x\"\nrust-tripel = \"y\"\n").unwrap();
         let message = super::super::read::<Target>(&file).unwrap_err().to_string();
         assert!(
-            message.contains("x.toml") && message.contains("line 2") && message.contains("rust-tripel"),
+            message.contains("x.toml")
+                && message.contains("line 2")
+                && message.contains("did you mean `rust-triple`?"),
             "{message}"
         );
     }

@@ -1,5 +1,7 @@
 //! `ci`: what is checked on every change, as named jobs. A workflow file says `cargo xtask ci JOB` and nothing else.
 
+mod changed;
+
 use std::process::Command;
 use std::time::Instant;
 
@@ -17,7 +19,7 @@ use crate::{interrupt, setup};
 /// Run the checks of a change: all of them, or the jobs that are named.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  cargo xtask ci              everything, set-up included\n  cargo xtask ci unit lint    only these\n\nA failing command is printed as it can be pasted."
+    after_help = "Examples:\n  cargo xtask ci              what every change must pass, set-up included\n  cargo xtask ci unit lint    only these\n  cargo xtask ci cross matrix every target from source, on every machine: hours\n\nA failing command is printed as it can be pasted."
 )]
 pub struct Args {
     /// The jobs, in the order in which they are given.
@@ -32,8 +34,13 @@ enum Job {
     Lint,
     /// Unit tests and tidy: seconds, no server, no network.
     Unit,
-    /// The built programs against real servers, both builds of MariaDB included; compiles what is not compiled yet.
+    /// The built programs against real servers, guests and an sshd; compiles the server of one target from source: the
+    /// one whose file alone changed since $PORTBENCH_CI_BASE (left out: the commit before), else the hardest one.
     EndToEnd,
+    /// Every target's server from source; not part of the default: a quarter of an hour a target.
+    Cross,
+    /// Every target on every machine, from source, and what takes as long; not part of the default.
+    Matrix,
     /// criterion's benches of primitives; not part of the default.
     Bench,
 }
@@ -82,7 +89,20 @@ fn steps(job: Job) -> Result<Vec<Command>> {
         }
         Job::EndToEnd => {
             prepare()?;
-            vec![cargo("test --locked --package portbench-tests -- --test-threads 1")]
+            let target = changed::built_target()?;
+            ui::step("ci", &format!("the server that is compiled here is {target}'s"));
+            let mut test = cargo("test --locked --package portbench-tests -- --test-threads 1");
+            test.env("PORTBENCH_TEST_BUILT", target);
+            vec![test]
+        }
+        Job::Cross => {
+            prepare()?;
+            let targets = Target::names()?.join(",");
+            vec![cargo(&format!("xtask build --target {targets}"))]
+        }
+        Job::Matrix => {
+            prepare()?;
+            vec![cargo("test --locked --package portbench-tests -- --test-threads 1 --ignored")]
         }
         Job::Bench => vec![cargo("bench --locked --package bench-suite")],
     })

@@ -13,7 +13,7 @@ use crate::stages::{rust_std, sysroot, toolchain};
 use crate::tables::product::Product;
 use crate::tables::target::Target;
 use crate::ui::{self, Table};
-use crate::{debian, machines, setup};
+use crate::{debian, host, setup};
 
 /// Check what a target and a product need on this host; each check with its fix. Changes nothing.
 #[derive(clap::Args)]
@@ -253,7 +253,7 @@ fn resources(home: &Home, product: &Product) -> Result<Vec<Check>> {
     let status = if free >= need { Status::Ok } else { Status::Missing };
     let mut checks = vec![check("disk", status, disk, "export PORTBENCH_HOME=/a/folder/on/a/larger/disk")];
     let cpus = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
-    let memory = machines::available_memory_bytes().unwrap_or(0) >> 20;
+    let memory = host::available_memory_bytes().unwrap_or(0) >> 20;
     let found = format!("{memory} MiB available for {cpus} compile jobs");
     let status = if memory >= cpus * 1024 { Status::Ok } else { Status::Advice };
     checks.push(check("memory", status, found, "compile with fewer --jobs: each takes up to 1024 MiB"));

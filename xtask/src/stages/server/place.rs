@@ -1,91 +1,88 @@
-//! The folders of one running server: its data, and a short one for its socket.
-//!
-//! They go with the value. What a killed portbench left is found by the next one, which removes it.
+//! The folders of one running server: its data, and a short one for its socket, made and held by the bench binary on
+//! the machine itself, so that they go when it does, whatever ended it.
 
-use std::fs::{self, File};
-use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::process::{ChildStdin, Stdio};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-const PREFIX: &str = "data-";
-/// In a data folder: locked while its portbench lives.
-const LOCK: &str = "portbench.lock";
-/// In a data folder: a link to the socket's folder, so that both are removed together.
-const SOCKETS: &str = "portbench.sockets";
+use crate::failure::{Failure, Kind};
+use crate::interrupt;
+use crate::machines::{Call, Link, limit};
+use crate::process::{self, Guarded, OnOurDeath};
+use crate::stages::bundle::BENCH;
+use crate::stages::deployment::Deployed;
 
-/// A server's folders.
+/// How long the folders may take to be made on hardware.
+const MADE: Duration = Duration::from_secs(15);
+/// How long they may take to be removed.
+const REMOVED: Duration = Duration::from_secs(15);
+
+/// A server's folders. Dropped, they are removed.
 pub struct Place {
-    data: tempfile::TempDir,
-    sockets: tempfile::TempDir,
-    _lock: File,
+    process: Guarded,
+    stdin: Option<ChildStdin>,
+    at: model::agent::Place,
+    log: PathBuf,
 }
 
 impl Place {
-    /// Makes the folders below `run`, and removes those that nobody owns any more.
-    pub fn make(run: &Path) -> Result<Self> {
-        sweep(run);
-        let data = tempfile::Builder::new().prefix(PREFIX).tempdir_in(run)?;
-        let lock = File::create(data.path().join(LOCK))?;
-        lock.try_lock().context("a new folder is locked by somebody else")?;
-        let sockets = socket_folder()?;
-        symlink(sockets.path(), data.path().join(SOCKETS))?;
-        Ok(Place { data, sockets, _lock: lock })
+    /// Makes the folders on the machine; `kept`: a data folder of the user's, which stays.
+    pub fn make(link: &dyn Link, deployed: &Deployed, log: &Path, kept: Option<&Path>) -> Result<Self> {
+        let mut call = Call::of(deployed, BENCH).args(["place".to_string(), "--below".into()]);
+        call = call.args([deployed.runs.display().to_string()]);
+        if let Some(folder) = kept {
+            call = call.args(["--data".to_string(), folder.display().to_string()]);
+        }
+        let (reader, writer) = std::io::pipe()?;
+        let stdio = [Stdio::piped(), writer.into(), process::append(log)?.into()];
+        let mut process =
+            process::spawn_with("the bench binary", link.command(&call), OnOurDeath::Terminate, stdio)?;
+        let stdin = process.take_stdin();
+        let lines = process::lines_of(reader);
+        let until = Instant::now() + limit(link, MADE);
+        let line = loop {
+            interrupt::check()?;
+            match lines.recv_timeout(process::TICK) {
+                Ok(line) => break line,
+                Err(std::sync::mpsc::RecvTimeoutError::Timeout) if Instant::now() < until => {}
+                Err(_) => return Err(failed(log).into()),
+            }
+        };
+        let at = serde_json::from_str(&line).with_context(|| format!("not a place: {line}"))?;
+        Ok(Place { process, stdin, at, log: log.to_path_buf() })
     }
 
     /// The folder for data.
     pub fn data(&self) -> &Path {
-        self.data.path()
+        &self.at.data
     }
 
     /// The socket's path.
-    pub fn socket(&self) -> PathBuf {
-        self.sockets.path().join("s")
+    pub fn socket(&self) -> &Path {
+        &self.at.socket
+    }
+
+    /// A port that was free.
+    pub fn port(&self) -> u16 {
+        self.at.port
     }
 }
 
-/// A short private folder: the path of a UNIX socket may have at most 107 bytes.
-fn socket_folder() -> Result<tempfile::TempDir> {
-    let wanted = std::env::temp_dir();
-    // A long $TMPDIR would leave no room for the socket's name.
-    let folder = if wanted.as_os_str().len() < 60 { wanted } else { PathBuf::from("/tmp") };
-    Ok(tempfile::Builder::new().prefix("portbench-").tempdir_in(folder)?)
-}
-
-/// Removes the folders of portbenchs that were killed. What cannot be removed is not worth failing for.
-fn sweep(run: &Path) {
-    for entry in fs::read_dir(run).into_iter().flatten().flatten() {
-        let data = entry.path();
-        let mine = entry.file_name().to_string_lossy().starts_with(PREFIX);
-        // Without a lock file it is being made this very moment.
-        let Ok(lock) = File::open(data.join(LOCK)) else { continue };
-        if !mine || lock.try_lock().is_err() {
-            continue;
+impl Drop for Place {
+    fn drop(&mut self) {
+        // The end of its standard input tells it to remove them.
+        drop(self.stdin.take());
+        if !matches!(self.process.wait(REMOVED), Ok(Some(_))) {
+            crate::ui::step("warning", &format!("folders may be left, see {}", self.log.display()));
         }
-        if let Ok(sockets) = fs::read_link(data.join(SOCKETS)) {
-            let _ = fs::remove_dir_all(sockets);
-        }
-        let _ = fs::remove_dir_all(&data);
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_a_killed_portbench_left_is_removed_and_what_lives_is_kept() {
-        let run = tempfile::tempdir().unwrap();
-        let living = Place::make(run.path()).unwrap();
-        let killed = Place::make(run.path()).unwrap();
-        let (data, socket) = (killed.data().to_path_buf(), killed.socket());
-        // As a kill does: the lock ends, the folders stay.
-        let Place { data: kept, sockets, _lock } = killed;
-        let (_, folder) = (kept.keep(), sockets.keep());
-        drop(_lock);
-        assert!(data.exists() && folder.exists() && socket.starts_with(&folder));
-        let third = Place::make(run.path()).unwrap();
-        assert!(!data.exists() && !folder.exists(), "left behind");
-        assert!(living.data().exists() && third.data().exists());
-    }
+fn failed(log: &Path) -> Failure {
+    let tail = process::tail(log, 5);
+    let kind = if tail.contains("No space left") { Kind::DiskFull } else { Kind::StageFailed };
+    let what = format!("the folders of a server could not be made\n{}", process::indented(&tail));
+    Failure::new(kind, what).log(log).next("the log's last lines say why; then run the same command again")
 }

@@ -26,6 +26,9 @@ pub const SOURCES: [&str; 3] = [C, CXX, RUST];
 /// The C probe's program in a toolchain's folder.
 pub const C_PROGRAM: &str = "probe-c";
 
+/// The same, compiled for the host.
+const HOST_PROGRAM: &str = "probe-host";
+
 /// A probe works for a second; one that takes this long hangs.
 const LIMIT: Duration = Duration::from_secs(120);
 
@@ -81,6 +84,25 @@ pub fn one(target: &Target, sysroot: &Sysroot, emulator: &Emulator, folder: &Pat
     check_facts(target, &run(&Place { target, sysroot, emulator }, folder, C_PROGRAM)?, "C")
 }
 
+/// What a run of the C probe on a machine says of it: it is what the target promises, and that many times slower than
+/// this host is now.
+pub fn slowdown(target: &Target, folder: &Path, said: &str) -> Result<f64> {
+    let there = Facts::parse(said);
+    check_facts(target, &there, "C")?;
+    compared(folder, &there)
+}
+
+/// The ratio of the probe's work there to the same work on this host now.
+fn compared(folder: &Path, there: &Facts) -> Result<f64> {
+    let (sh, program) = (Shell::new()?, folder.join(HOST_PROGRAM));
+    let here = Facts::parse(&process::output(cmd!(sh, "{program}"))?);
+    if there.get("work-result")? != here.get("work-result")? {
+        let what = "the same arithmetic gives another result there than on this host";
+        return Err(Failure::new(Kind::EmulatorBroken, what).next("cargo xtask doctor").into());
+    }
+    Ok(there.get("work-seconds")?.parse::<f64>()? / here.get("work-seconds")?.parse::<f64>()?.max(1e-6))
+}
+
 /// Where a probe is run.
 struct Place<'a> {
     target: &'a Target,
@@ -134,20 +156,11 @@ impl Probes<'_> {
         self.logged("the Rust compiler").run(command)
     }
 
-    /// The same loop on the host, to know how much slower the emulator is.
+    /// The same program for the host, to know how much slower the emulator is.
     fn slowdown(&self, emulated: &Facts) -> Result<f64> {
-        let (sh, source, program) = (Shell::new()?, self.work.join("probe.c"), self.work.join("probe-host"));
+        let (sh, source, program) = (Shell::new()?, self.work.join("probe.c"), self.work.join(HOST_PROGRAM));
         self.logged("the host's C compiler").run(cmd!(sh, "cc -O2 {source} -o {program} -lm"))?;
-        let host = Facts::parse(&process::output(cmd!(sh, "{program}"))?);
-        let (there, here) = (emulated.get("work-seconds")?, host.get("work-seconds")?);
-        if emulated.get("work-result")? != host.get("work-result")? {
-            let what = "the same arithmetic gives another result under the emulator than on the host";
-            return Err(Failure::new(Kind::EmulatorBroken, what)
-                .log(self.log)
-                .next("cargo xtask doctor")
-                .into());
-        }
-        Ok(there.parse::<f64>()? / here.parse::<f64>()?.max(1e-6))
+        compared(self.work, emulated)
     }
 }
 

@@ -1,0 +1,96 @@
+//! The guest's disks: file systems in files, made without root.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use xshell::{Shell, cmd};
+
+use crate::failure::{Failure, Kind};
+use crate::home::Home;
+use crate::process::{Logged, find_program};
+use crate::stage::{Leftover, Stage};
+use crate::ui;
+
+/// Raised when this file makes another image of the same bundle.
+const RECIPE: u32 = 1;
+
+/// Room in the bundle's image for what the file system itself needs, in bytes, beside a tenth of the files' size.
+const SPARE_BYTES: u64 = 16 << 20;
+
+/// Finds the read-only image of a deployed bundle, or makes it.
+pub fn of_bundle(home: &Home, label: &str, key: &str, folder: &Path) -> Result<PathBuf> {
+    let stage = Stage { home, name: "images", label: label.to_string(), leftover: Leftover::Discard };
+    let done = stage.get(&(key, RECIPE), |work| {
+        let (bytes, files) = measure(folder)?;
+        home.need_space(bytes + bytes / 10 + SPARE_BYTES, "the guest's disk")?;
+        ui::step("image", &format!("{label}, {} MiB", bytes >> 20));
+        let image = work.join(IMAGE);
+        let size = sparse(&image, bytes + bytes / 10 + SPARE_BYTES)?;
+        let inodes = (files + 64).to_string();
+        let log = home.log("mke2fs")?;
+        let program = mke2fs()?;
+        let sh = Shell::new()?;
+        // Read only: no journal, nothing reserved. Every file belongs to root, whoever we are.
+        Logged { name: "mke2fs", log: &log, next: "see the log" }.run(cmd!(
+            sh,
+            "{program} -q -F -t ext4 -O ^has_journal -m 0 -N {inodes} -E root_owner=0:0 -d {folder} {image} {size}"
+        ))
+    })?;
+    Ok(done.folder.join(IMAGE))
+}
+
+const IMAGE: &str = "bundle.ext4";
+
+/// Makes an empty data disk that belongs to a user of the guest.
+pub fn of_data(home: &Home, image: &Path, mib: u32, user: u32) -> Result<()> {
+    let size = sparse(image, u64::from(mib) << 20)?;
+    let (log, program) = (home.log("mke2fs")?, mke2fs()?);
+    // The file is new and reads as zeros: nothing has to be written, now or by the guest behind a bench's back.
+    let options = format!(
+        "root_owner={user}:{user},lazy_itable_init=1,lazy_journal_init=1,assume_storage_prezeroed=1,nodiscard"
+    );
+    let sh = Shell::new()?;
+    Logged { name: "mke2fs", log: &log, next: "see the log" }
+        .run(cmd!(sh, "{program} -q -F -t ext4 -m 0 -N 16384 -E {options} {image} {size}"))
+}
+
+/// Often in a folder that only root's `$PATH` has.
+fn mke2fs() -> Result<PathBuf> {
+    let places = ["/usr/sbin/mke2fs", "/sbin/mke2fs"].map(PathBuf::from);
+    let found = find_program("mke2fs").or_else(|| places.into_iter().find(|file| file.is_file()));
+    found.ok_or_else(|| {
+        Failure::new(
+            Kind::MissingPackages,
+            "there is no mke2fs (package e2fsprogs) to make the guest's disks",
+        )
+        .next("cargo xtask setup")
+        .into()
+    })
+}
+
+/// A file of that size that takes no room yet; its size as mke2fs spells it.
+fn sparse(image: &Path, bytes: u64) -> Result<String> {
+    let file = File::create(image).with_context(|| format!("cannot make {}", image.display()))?;
+    file.set_len(bytes).with_context(|| format!("cannot make {}", image.display()))?;
+    Ok(format!("{}k", bytes >> 10))
+}
+
+/// Bytes, each file rounded up to whole blocks, and number of all that a folder holds.
+fn measure(folder: &Path) -> Result<(u64, u64)> {
+    const BLOCK: u64 = 4096;
+    let (mut bytes, mut files) = (0, 0);
+    let mut open = vec![folder.to_path_buf()];
+    while let Some(folder) = open.pop() {
+        for entry in fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))? {
+            let entry = entry?;
+            let metadata = entry.metadata()?;
+            files += 1;
+            bytes += metadata.len().next_multiple_of(BLOCK);
+            if metadata.is_dir() {
+                open.push(entry.path());
+            }
+        }
+    }
+    Ok((bytes, files))
+}

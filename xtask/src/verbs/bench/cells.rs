@@ -1,0 +1,187 @@
+//! The cells of a matrix: every target on every machine from every origin, and what became of each.
+
+use anyhow::Result;
+
+use super::Args;
+use crate::failure::{Failure, Kind, kind_of};
+use crate::machines::name::Name;
+use crate::machines::{self, Choices};
+use crate::pipeline::{From, Pipeline};
+use crate::report::Absent;
+use crate::stages::bundle::Bundle;
+use crate::stages::toolchain::Toolchain;
+use crate::{interrupt, ui};
+
+/// One execution that was asked for.
+pub struct Cell {
+    /// Its target: the place of its pipeline.
+    pub pipeline: usize,
+    /// Its machine.
+    pub on: Name,
+    /// Where its programs come from.
+    pub from: From,
+    /// What became of it.
+    pub state: State,
+    /// Whether it has a record.
+    pub recorded: bool,
+}
+
+/// What became of a cell.
+pub enum State {
+    /// Nothing yet.
+    Planned,
+    /// There is no such thing: why.
+    Impossible(String),
+    /// Built.
+    Ready(Box<(Toolchain, Bundle)>),
+    /// It failed.
+    Failed(anyhow::Error),
+    /// Done.
+    Done,
+}
+
+/// All of them.
+pub struct Cells {
+    /// One a target.
+    pub pipelines: Vec<Pipeline>,
+    /// In the order in which they are executed.
+    pub all: Vec<Cell>,
+    null: bool,
+}
+
+impl Cells {
+    /// The cells that the flags ask for, those that cannot exist among them.
+    pub fn new(args: &Args) -> Result<Self> {
+        let pipelines = args.what.pipelines()?;
+        let mut all: Vec<Cell> = Vec::new();
+        for (index, pipeline) in pipelines.iter().enumerate() {
+            for on in &args.on {
+                for from in &args.from {
+                    if all.iter().any(|cell| cell.pipeline == index && cell.on == *on && cell.from == *from) {
+                        continue;
+                    }
+                    let state = match machines::impossible(on, &pipeline.target, &args.choices)? {
+                        Some(why) => State::Impossible(why),
+                        None => State::Planned,
+                    };
+                    all.push(Cell { pipeline: index, on: on.clone(), from: *from, state, recorded: false });
+                    if args.null {
+                        // Without a server it makes no difference where a server comes from.
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(Cells { pipelines, all, null: args.null })
+    }
+
+    /// Builds what every cell needs: everything is built before anything is timed, and nothing for a machine that would
+    /// not do.
+    pub fn prepare(&mut self, choices: &Choices) -> Result<()> {
+        for cell in 0..self.all.len() {
+            let (on, pipeline) = (&self.all[cell].on, &self.pipelines[self.all[cell].pipeline]);
+            if matches!(self.all[cell].state, State::Planned)
+                && let Err(error) = machines::fits(on, &pipeline.home, &pipeline.target, choices)
+            {
+                interrupt::check()?;
+                self.failed(cell, error);
+            }
+        }
+        for index in 0..self.pipelines.len() {
+            let mine: Vec<usize> = (0..self.all.len())
+                .filter(|cell| self.all[*cell].pipeline == index)
+                .filter(|cell| matches!(self.all[*cell].state, State::Planned))
+                .collect();
+            let froms: Vec<From> = mine.iter().map(|cell| self.all[*cell].from).collect();
+            if mine.is_empty() {
+                continue;
+            }
+            let toolchain = self.pipelines[index].toolchain(if self.null { &[] } else { &froms });
+            for cell in mine {
+                let pipeline = &self.pipelines[index];
+                let built = match &toolchain {
+                    Ok(toolchain) => self
+                        .bundle(pipeline, toolchain, self.all[cell].from)
+                        .map(|bundle| (toolchain.clone(), bundle)),
+                    Err(error) => Err(copy(error)),
+                };
+                interrupt::check()?;
+                match built {
+                    Ok(parts) => self.all[cell].state = State::Ready(Box::new(parts)),
+                    Err(error) => self.failed(cell, error),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn bundle(&self, pipeline: &Pipeline, toolchain: &Toolchain, from: From) -> Result<Bundle> {
+        if self.null { pipeline.bench_bundle(toolchain) } else { pipeline.bundle(toolchain, from) }
+    }
+
+    /// Notes a failure, and says it at once where it will not be the command's last word.
+    pub fn failed(&mut self, index: usize, error: anyhow::Error) {
+        if self.all.len() > 1 {
+            let cell = &self.all[index];
+            let target = &self.pipelines[cell.pipeline].target.name;
+            ui::warn(&format!("{target} on {}: {error:#}", cell.on));
+        }
+        self.all[index].state = State::Failed(error);
+    }
+
+    /// Rows for the cells that have no record.
+    pub fn without_record(&self) -> Vec<Absent> {
+        let rows = self.all.iter().filter(|cell| !cell.recorded).filter_map(|cell| {
+            let reason = match &cell.state {
+                State::Impossible(why) => format!("not possible: {why}"),
+                State::Failed(error) => format!("failed: {}", first_line(error)),
+                State::Planned | State::Ready(_) => "not run".into(),
+                State::Done => return None,
+            };
+            Some(Absent {
+                target: self.pipelines[cell.pipeline].target.name.clone(),
+                machine: cell.on.to_string(),
+                reason,
+            })
+        });
+        rows.collect()
+    }
+
+    /// The command's own end: the first failure. A cell that cannot exist fails only a command that asked for no other.
+    pub fn verdict(self) -> Result<()> {
+        let several = self.all.len() > 1;
+        let none_ran = self.all.iter().all(|cell| matches!(cell.state, State::Impossible(_)));
+        let mut first = None;
+        let mut failed = 0;
+        for cell in self.all {
+            match cell.state {
+                State::Failed(error) => {
+                    failed += 1;
+                    first.get_or_insert(error);
+                }
+                State::Impossible(why) if none_ran => {
+                    let next = "cargo xtask targets shows what runs here";
+                    first.get_or_insert(Failure::new(Kind::WrongMachine, why).next(next).into());
+                }
+                _ => {}
+            }
+        }
+        match first {
+            Some(error) if several && failed > 1 => {
+                Err(error.context(format!("{failed} executions failed, the first one so")))
+            }
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
+    }
+}
+
+/// One failure for each of several cells that it meets.
+fn copy(error: &anyhow::Error) -> anyhow::Error {
+    let kind = kind_of(error).unwrap_or(Kind::StageFailed);
+    Failure::new(kind, format!("{error:#}")).into()
+}
+
+fn first_line(error: &anyhow::Error) -> String {
+    format!("{error:#}").lines().next().unwrap_or_default().to_string()
+}

@@ -1,0 +1,112 @@
+//! What `deploy`, `serve` and `shell` share: a bundle on a machine, and a server of it.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+
+use super::common::One;
+use crate::failure::{Failure, Kind};
+use crate::home::Home;
+use crate::machines::name::Name;
+use crate::machines::{self, Choices, Elsewhere, Link};
+use crate::pipeline::{From, Pipeline};
+use crate::placement::Placement;
+use crate::stages::deployment::Deployed;
+use crate::stages::server::{self, Server};
+use crate::ui;
+use model::CpuList;
+
+/// A bundle and a machine.
+#[derive(clap::Args)]
+pub struct Stand {
+    #[command(flatten)]
+    one: One,
+    /// The machine: local, qemu-user, qemu-system or ssh:NAME.
+    #[arg(long, value_name = "MACHINE", default_value = "qemu-user")]
+    pub on: Name,
+    #[command(flatten)]
+    choices: Choices,
+    /// Where the programs come from.
+    #[arg(long, value_enum, default_value = "source")]
+    from: From,
+}
+
+/// How the server of a [`Stand`] is started.
+#[derive(clap::Args)]
+pub struct Start {
+    /// The server's TCP port; left out: a free one.
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
+    port: Option<u16>,
+    /// A data folder on the machine that is made if it is empty, used as it is otherwise, and kept.
+    #[arg(long, value_name = "FOLDER")]
+    data: Option<PathBuf>,
+    /// A further argument of the server; read back after start.
+    #[arg(long = "server-arg", value_name = "ARGUMENT")]
+    server_arguments: Vec<String>,
+    /// CPUs that the server is bound to, e.g. 0-3,8.
+    #[arg(long, value_name = "LIST")]
+    server_cpus: Option<CpuList>,
+    /// NUMA node that the server's memory is bound to.
+    #[arg(long, value_name = "NODE")]
+    numa_node: Option<u32>,
+}
+
+/// A bundle on a machine that is up.
+pub struct Standing {
+    /// The tables.
+    pub pipeline: Pipeline,
+    /// Where it stands.
+    pub deployed: Deployed,
+    /// What runs programs there.
+    pub link: Box<dyn Link>,
+}
+
+impl Stand {
+    /// Builds and deploys; `connect`: and brings the machine up.
+    pub fn deploy<T>(
+        &self,
+        then: impl FnOnce(Pipeline, Deployed, &dyn machines::Machine) -> Result<T>,
+    ) -> Result<T> {
+        let pipeline = self.one.pipeline()?;
+        if let Some(why) = machines::impossible(&self.on, &pipeline.target, &self.choices)? {
+            let next = "cargo xtask targets shows what runs here";
+            return Err(Failure::new(Kind::WrongMachine, why).next(next).into());
+        }
+        machines::fits(&self.on, &pipeline.home, &pipeline.target, &self.choices)?;
+        let toolchain = pipeline.toolchain(&[self.from])?;
+        let bundle = pipeline.bundle(&toolchain, self.from)?;
+        let home: Home = pipeline.home.clone();
+        let machine = machines::open(&self.on, &home, &toolchain, &self.choices)?;
+        ui::step("deploy", &format!("{} on {}", bundle.manifest().label(), self.on));
+        let deployed = machine.deploy(&bundle)?;
+        then(pipeline, deployed, &*machine)
+    }
+
+    /// Builds, deploys and brings the machine up.
+    pub fn up(&self) -> Result<Standing> {
+        self.deploy(|pipeline, deployed, machine| {
+            let link = machine.connect(&deployed)?;
+            Ok(Standing { pipeline, deployed, link })
+        })
+    }
+
+    /// Starts a server that clients on this host reach.
+    pub fn serve(&self, standing: &Standing, start: &Start, name: &str) -> Result<Server> {
+        let (link, home) = (&*standing.link, &standing.pipeline.home);
+        let facts = machines::facts(link, &standing.deployed, &home.log(name)?)?;
+        let placement = Placement { cpus: start.server_cpus.clone(), numa_node: start.numa_node };
+        let placement = machines::place_server(&placement, link, &self.on.to_string(), &facts)?;
+        let plan = server::Plan {
+            machine: &self.on.to_string(),
+            link: &*standing.link,
+            deployed: &standing.deployed,
+            product: &standing.pipeline.product,
+            more_arguments: &start.server_arguments,
+            port: start.port,
+            placement: &placement,
+            client: (!standing.link.is_here()).then_some(Elsewhere::Host),
+            data: start.data.as_deref(),
+        };
+        server::start(&standing.pipeline.home, &plan, &format!("{name}-{}", std::process::id()))
+    }
+}
