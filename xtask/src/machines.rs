@@ -143,7 +143,7 @@ pub fn target_of(name: &Name, choices: &Choices) -> Result<String> {
 /// Fails where a machine can be asked before anything is built, and would not do.
 pub fn fits(name: &Name, home: &Home, target: &Target, choices: &Choices) -> Result<()> {
     match name {
-        Name::Ssh(name) => ssh::connect(home, &machine_of(name, choices)?, target).map(drop),
+        Name::Ssh(name) => ssh::check(home, &machine_of(name, choices)?, target),
         Name::Local | Name::QemuUser | Name::QemuSystem => Ok(()),
     }
 }
