@@ -138,9 +138,14 @@ impl Sshd {
 
     /// Ends it.
     pub fn end(&mut self) {
-        // Its sessions end with their clients.
-        kill(self.child.id(), Signal::TERM);
+        // Its sessions end with their clients, unless the link to them was cut.
+        let id = self.child.id();
+        let sessions = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap_or_default();
+        kill(id, Signal::TERM);
         let _ = self.child.wait();
+        for session in sessions.split_whitespace().filter_map(|id| id.parse().ok()) {
+            kill(session, Signal::TERM);
+        }
     }
 }
 

@@ -36,10 +36,10 @@ pub const SCRIPT: Duration = Duration::from_secs(60);
 pub struct Master {
     machine: SshMachine,
     process: RefCell<Guarded>,
-    // Holds the control socket; last, so that it outlives the process.
-    folder: tempfile::TempDir,
     log: PathBuf,
     log_from: u64,
+    // Last, so that it outlives the process.
+    sockets: Sockets,
 }
 
 /// How a script on the machine ended.
@@ -61,10 +61,9 @@ impl Master {
                 .into());
         }
         let log = home.log(&format!("ssh-{}", machine.name))?;
-        // A short path: that of a UNIX socket has at most 107 bytes, and ssh adds to it while it connects.
-        let folder = tempfile::Builder::new().prefix("portbench-").tempdir_in("/tmp")?;
+        let sockets = Sockets::make()?;
         let mut command = Command::new("ssh");
-        command.args(["-M", "-N", "-T", "-o", "ControlPersist=no", "-S"]).arg(folder.path().join("c"));
+        command.args(["-M", "-N", "-T", "-o", "ControlPersist=no", "-S"]).arg(sockets.control());
         command.args(options(machine)).arg("--").arg(&machine.host);
         command.env("LC_ALL", "C");
         let mut file = process::append(&log)?;
@@ -72,7 +71,7 @@ impl Master {
         writeln!(file, "$ {}", process::shown(&command))?;
         let stdio = [Stdio::null(), file.try_clone()?.into(), file.into()];
         let process = RefCell::new(process::spawn_with("ssh", command, OnOurDeath::Kill, stdio)?);
-        let master = Master { machine: machine.clone(), process, folder, log, log_from };
+        let master = Master { machine: machine.clone(), process, log, log_from, sockets };
         master.wait_until_up()?;
         Ok(master)
     }
@@ -80,7 +79,7 @@ impl Master {
     fn wait_until_up(&self) -> Result<()> {
         let until = Instant::now() + CONNECTED;
         // ssh makes the socket when it has logged in.
-        while !self.folder.path().join("c").exists() {
+        while !self.sockets.control().exists() {
             interrupt::check()?;
             if self.process.borrow_mut().ended()?.is_some() {
                 return Err(refusal::explain(&self.machine, &self.said()).log(&self.log).into());
@@ -107,7 +106,7 @@ impl Master {
     /// The ssh command that runs one line of shell there, through this connection and no other.
     pub fn command(&self, line: &str) -> Vec<String> {
         let mut words = vec!["ssh".to_string(), "-T".into(), "-S".into()];
-        words.push(self.folder.path().join("c").display().to_string());
+        words.push(self.sockets.control().display().to_string());
         // Without the master ssh would connect by itself: then this ends it.
         let more = ["-o", "ControlMaster=no", "-o", "ProxyCommand=false", "-o", "LogLevel=ERROR"];
         words.extend(more.map(String::from));
@@ -177,7 +176,7 @@ impl Master {
 
     /// Makes a port of the machine's 127.0.0.1 reachable here; where.
     pub fn forward(&self, port: u16) -> Result<SocketAddr> {
-        let socket = self.folder.path().join("c");
+        let socket = self.sockets.control();
         let mut said = String::new();
         // Another program may take the port between our look and ssh's.
         for _ in 0..5 {
@@ -212,6 +211,37 @@ impl Master {
     /// Ends it in good order.
     pub fn stop(&self) -> Result<()> {
         self.process.borrow_mut().stop(Duration::from_secs(2))
+    }
+}
+
+/// A private folder with a short path: that of a UNIX socket has at most 107 bytes, and ssh adds to it while it connects.
+struct Sockets {
+    folder: tempfile::TempDir,
+    _lock: File,
+}
+
+impl Sockets {
+    const BELOW: &str = "/tmp";
+    const PREFIX: &str = "portbench-ssh-";
+    const LOCK: &str = "lock";
+
+    /// Makes it, and removes those of portbenchs that were killed.
+    fn make() -> Result<Self> {
+        for entry in fs::read_dir(Self::BELOW)?.flatten() {
+            let mine = entry.file_name().to_string_lossy().starts_with(Self::PREFIX);
+            // Without a lock it is being made this very moment, or is another user's.
+            if mine && File::open(entry.path().join(Self::LOCK)).is_ok_and(|lock| lock.try_lock().is_ok()) {
+                let _ = fs::remove_dir_all(entry.path());
+            }
+        }
+        let folder = tempfile::Builder::new().prefix(Self::PREFIX).tempdir_in(Self::BELOW)?;
+        let lock = File::create(folder.path().join(Self::LOCK))?;
+        lock.try_lock().context("a new folder is locked by somebody else")?;
+        Ok(Sockets { folder, _lock: lock })
+    }
+
+    fn control(&self) -> PathBuf {
+        self.folder.path().join("c")
     }
 }
 
