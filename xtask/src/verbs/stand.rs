@@ -37,7 +37,8 @@ pub struct Start {
     /// The server's TCP port; left out: a free one.
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     port: Option<u16>,
-    /// A data folder on the machine that is made if it is empty, used as it is otherwise, and kept.
+    /// A data folder on the machine that is made if it is empty, used as it is otherwise, and kept; in a guest it goes
+    /// with the guest.
     #[arg(long, value_name = "FOLDER")]
     data: Option<PathBuf>,
     /// A further argument of the server; read back after start.
