@@ -1,5 +1,5 @@
-//! `machines.toml`: the machines that are reached by ssh, a table each. It is its owner's, so git ignores it, and it holds
-//! no secrets.
+//! `machines.toml`: the machines that are reached by ssh, a table each. It is its owner's, so git ignores it, and it
+//! holds no secrets.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
