@@ -75,6 +75,24 @@ fn whole(path: &Path) -> Result<File> {
     }
 }
 
+/// How a library is not of the target at all: class, byte order, machine, ABI. Nothing for linker scripts.
+pub fn foreign(path: &Path, target: &Target) -> Result<Vec<String>> {
+    if !is_elf(path)? {
+        return Ok(Vec::new());
+    }
+    Ok(match File::read(path)? {
+        Ok(file) => rules::identity(&file, target),
+        Err(corrupt) => vec![format!("is not a whole ELF file: {corrupt}")],
+    })
+}
+
+/// A library that says of itself what a target asks for, for the tests of others.
+#[cfg(test)]
+pub fn tiny_library(target: &Target) -> Vec<u8> {
+    let elf = &target.elf;
+    tiny::Tiny::new(elf.class, target.byte_order, elf.machine, elf.flags).bytes()
+}
+
 /// Checks every ELF file below `bundle`; what is wrong stands in the failure, all of it in `log`.
 pub fn check(bundle: &Path, target: &Target, log: &Path) -> Result<ElfFacts> {
     let tool = target.tool("objdump");

@@ -132,6 +132,15 @@ pub fn impossible(name: &Name, target: &Target, choices: &Choices) -> Result<Opt
     })
 }
 
+/// Refuses a machine on which no data folder outlives its server.
+pub fn keeps_data(name: &Name) -> Result<()> {
+    if *name != Name::QemuSystem {
+        return Ok(());
+    }
+    let what = format!("--data: a guest's disks go with it, {name} can keep no data folder");
+    Err(Failure::new(Kind::Usage, what).next("leave --data out, or use another machine").into())
+}
+
 /// The target of a machine of `machines.toml`.
 pub fn target_of(name: &Name, choices: &Choices) -> Result<String> {
     match name {

@@ -41,6 +41,9 @@ pub struct Pipeline {
 impl Pipeline {
     /// Packages of the host, then the toolchain, probed.
     pub fn toolchain(&self, from: &[From]) -> Result<Toolchain> {
+        if from.contains(&From::Distro) {
+            distro::exists(&self.target)?;
+        }
         let product = from.contains(&From::Source).then_some(&self.product);
         setup::ensure(&self.home, &self.target, product)?;
         toolchain::make(&self.home, &self.target)

@@ -9,6 +9,7 @@ use crate::failure::{Failure, Kind};
 use crate::home::Home;
 use crate::process::{self, Logged, find_program};
 use crate::tables::product::Product;
+use crate::tables::recipe::Recipe;
 use crate::tables::target::Target;
 use crate::{debian, ui};
 
@@ -24,13 +25,14 @@ pub const FOR_TESTS: [(&str, &str); 4] = [
 ];
 
 /// The Debian packages that target and product need on the host.
-pub fn packages(target: &Target, product: Option<&Product>) -> Vec<String> {
+pub fn packages(target: &Target, product: Option<&Product>) -> Result<Vec<String>> {
     let mut all: Vec<String> = ALWAYS.iter().map(|(name, _)| name.to_string()).collect();
     all.extend(target.host.packages.iter().cloned());
+    all.extend(target.recipes()?.into_iter().flat_map(|recipe| recipe.host_packages));
     all.extend(product.iter().flat_map(|product| product.build.host_packages.iter().cloned()));
     all.sort();
     all.dedup();
-    all
+    Ok(all)
 }
 
 /// Those of `packages` that are not installed.
@@ -62,7 +64,7 @@ pub fn commands(packages: &[String], prefix: &[&str]) -> Vec<Vec<String>> {
 
 /// Makes sure that the host has what target and product need: installs it where that is allowed.
 pub fn ensure(home: &Home, target: &Target, product: Option<&Product>) -> Result<()> {
-    let wanted = packages(target, product);
+    let wanted = packages(target, product)?;
     if debian::codename().is_none() {
         return on_another_distribution(target, product, &wanted);
     }
@@ -127,6 +129,9 @@ fn on_another_distribution(target: &Target, product: Option<&Product>, packages:
     if product.is_some() {
         programs.extend(["cmake", "ninja", "bison", "pkg-config"].map(String::from));
     }
+    programs.extend(target.recipes()?.iter().flat_map(Recipe::programs).map(String::from));
+    programs.sort();
+    programs.dedup();
     let absent: Vec<String> = programs.into_iter().filter(|name| find_program(name).is_none()).collect();
     if absent.is_empty() {
         return Ok(());

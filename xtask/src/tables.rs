@@ -1,8 +1,9 @@
-//! The tables: targets, products, suites. Files that people write, so every mistake is answered with file and line.
+//! The tables: targets, recipes, products, suites. People write them, so every mistake is answered with file and line.
 
 pub mod guest;
 pub mod machines;
 pub mod product;
+pub mod recipe;
 pub mod suite;
 pub mod target;
 

@@ -7,6 +7,7 @@ use model::record::BundleFacts;
 use serde::{Deserialize, Serialize};
 
 use crate::debian::{self, AptRoot, Package};
+use crate::failure::{Failure, Kind};
 use crate::home::Home;
 use crate::stage::{Leftover, Stage};
 use crate::stages::install_tree::{InstallTree, install};
@@ -22,9 +23,23 @@ struct Receipt {
     packages: Vec<Package>,
 }
 
+/// Fails where no distribution has packages of the target.
+pub fn exists(target: &Target) -> Result<()> {
+    match &target.sysroot {
+        Sysroot::Debian { .. } => Ok(()),
+        Sysroot::Source { .. } => {
+            let what = format!("no distribution has packages for {}: its sysroot is built here", target.name);
+            Err(Failure::new(Kind::Usage, what).next("use --from source").into())
+        }
+    }
+}
+
 /// Finds the distribution's install tree, or makes it.
 pub fn make(home: &Home, target: &Target, product: &Product) -> Result<InstallTree> {
-    let Sysroot::Debian { architecture, suites, multiarch, .. } = &target.sysroot;
+    exists(target)?;
+    let Sysroot::Debian { architecture, suites, multiarch, .. } = &target.sysroot else {
+        anyhow::bail!("{} has a distribution and no packages", target.name);
+    };
     let stage = Stage {
         home,
         name: "distro",

@@ -34,7 +34,7 @@ pub struct RustStd {
     pub rustc: PathBuf,
     /// Its version, e.g. `1.95.0`.
     pub version: String,
-    /// `rustup` or `build-std`.
+    /// `host` (the compiler's own target), `rustup` or `build-std`.
     pub from: String,
 }
 
@@ -42,9 +42,17 @@ pub struct RustStd {
 pub fn make(home: &Home, target: &Target) -> Result<RustStd> {
     let rustc = Rustc::find()?;
     let triple = &target.rust_triple;
+    // What the host's own programs are made with is there, whoever installed it, and is never made anew.
+    let own = *triple == rustc.host;
+    let build_only = !own && std::env::var_os(VARIABLE).is_some_and(|value| value == "build-std");
+    let from = if own { "host" } else { "rustup" };
     let from_rustup =
-        || RustStd { rustc: rustc.program.clone(), version: rustc.version.clone(), from: "rustup".into() };
-    let build_only = std::env::var_os(VARIABLE).is_some_and(|value| value == "build-std");
+        || RustStd { rustc: rustc.program.clone(), version: rustc.version.clone(), from: from.into() };
+    if own && !rustc.has(triple) {
+        let what = format!("Rust {} has no standard library for this host, {triple}", rustc.version);
+        let next = "install it with the package that has rustc, or: rustup toolchain install stable";
+        return Err(Failure::new(Kind::MissingPackages, what).next(next).into());
+    }
     if !build_only && rustc.has(triple) {
         return Ok(from_rustup());
     }

@@ -9,7 +9,9 @@ use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result};
+use bzip2::read::MultiBzDecoder;
 use flate2::read::GzDecoder;
+use liblzma::read::XzDecoder;
 use serde::{Deserialize, Serialize};
 use tar::EntryType;
 
@@ -104,12 +106,9 @@ fn refuse_patches(folder: &Path) -> Result<()> {
     }
 }
 
-/// Unpacks a `.tar.gz` so that what its one top-level folder holds comes to lie in `tree`. Returns how many files.
-fn unpack_into(archive: &Path, tree: &Path) -> Result<u64> {
-    if !archive.to_string_lossy().ends_with(".tar.gz") {
-        let what = format!("cannot unpack {}: only .tar.gz is known", archive.display());
-        return Err(Failure::new(Kind::StageFailed, what).next("pin a .tar.gz of this release").into());
-    }
+/// Unpacks an archive so that what its one top-level folder holds comes to lie in `tree`. Returns how many files.
+pub fn unpack_into(archive: &Path, tree: &Path) -> Result<u64> {
+    let packed = Packed::of(archive)?;
     let aside = tree.with_added_extension("unpacked");
     fs::create_dir_all(&aside).with_context(|| format!("cannot make {}", aside.display()))?;
     let file = File::open(archive).with_context(|| format!("cannot read {}", archive.display()))?;
@@ -117,7 +116,7 @@ fn unpack_into(archive: &Path, tree: &Path) -> Result<u64> {
     // The clone shares its position with the file that is read: that is how far we are.
     let mut position = file.try_clone()?;
     let mut progress = ui::Progress::bytes("unpack", size);
-    let files = unpack_entries(file, archive, &aside, || {
+    let files = unpack_entries(packed.reader(file), archive, &aside, || {
         progress.at(position.stream_position().unwrap_or(0), size);
     });
     progress.finish();
@@ -128,8 +127,38 @@ fn unpack_into(archive: &Path, tree: &Path) -> Result<u64> {
     Ok(files)
 }
 
-fn unpack_entries(file: File, archive: &Path, into: &Path, mut each: impl FnMut()) -> Result<u64> {
-    let mut reader = tar::Archive::new(GzDecoder::new(io::BufReader::with_capacity(1 << 18, file)));
+/// How an archive is packed.
+#[derive(Clone, Copy)]
+enum Packed {
+    Gzip,
+    Bzip2,
+    Xz,
+}
+
+impl Packed {
+    fn of(archive: &Path) -> Result<Self> {
+        let name = archive.to_string_lossy();
+        let all = [(".tar.gz", Packed::Gzip), (".tar.bz2", Packed::Bzip2), (".tar.xz", Packed::Xz)];
+        let found = all.into_iter().find(|(end, _)| name.ends_with(end));
+        found.map(|(_, packed)| packed).ok_or_else(|| {
+            let known = all.map(|(end, _)| end).join(", ");
+            let what = format!("cannot unpack {name}: only {known} are known");
+            Failure::new(Kind::StageFailed, what).next("pin an archive of one of these kinds").into()
+        })
+    }
+
+    fn reader(self, file: File) -> Box<dyn Read> {
+        let file = io::BufReader::with_capacity(1 << 18, file);
+        match self {
+            Packed::Gzip => Box::new(GzDecoder::new(file)),
+            Packed::Bzip2 => Box::new(MultiBzDecoder::new(file)),
+            Packed::Xz => Box::new(XzDecoder::new(file)),
+        }
+    }
+}
+
+fn unpack_entries(unpacked: impl Read, archive: &Path, into: &Path, mut each: impl FnMut()) -> Result<u64> {
+    let mut reader = tar::Archive::new(unpacked);
     reader.set_preserve_mtime(true);
     let mut folders = Vec::new();
     let mut files = 0;

@@ -1,26 +1,29 @@
-//! The sysroot: the target's headers and libraries in a folder, from signed packages, without root.
+//! The sysroot: the target's headers and libraries in a folder, without root: from signed packages of its own, or from
+//! the cross compiler's packages and libraries that are built here.
+
+mod library;
+mod tree;
 
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
+use xshell::{Shell, cmd};
 
 use crate::debian::{self, AptRoot, Package};
 use crate::failure::{Failure, Kind};
 use crate::home::Home;
 use crate::stage::{Leftover, Stage};
 use crate::tables::target::{self, Target};
-use crate::{interrupt, ui};
+use crate::{elf, process, ui};
 
 /// Raised when this file makes another sysroot of the same packages.
 const RECIPE: u32 = 1;
+/// The same for sysroots that are built.
+const SOURCE_RECIPE: u32 = 1;
 const STAGE: &str = "sysroots";
-
-/// What is kept of the packages: what compilers and loaders look at, and nothing that a program would open by an
-/// absolute path (`/etc`, `/tmp`, `/usr/share`, …).
-const KEPT: [&str; 4] = ["lib", "lib64", "usr/lib", "usr/include"];
 
 /// A sysroot, complete when this value was made.
 #[derive(Debug, Clone)]
@@ -41,7 +44,7 @@ impl Sysroot {
         &self.root
     }
 
-    /// The packages it is made of.
+    /// The packages it is made of, and the libraries that were built for it.
     pub fn packages(&self) -> &[Package] {
         &self.packages
     }
@@ -60,145 +63,196 @@ impl Sysroot {
 
 /// The target's sysroot, if it has been made: complete, or the failure that says what is missing.
 pub fn found(home: &Home, target: &Target) -> Result<Option<Sysroot>> {
-    let target::Sysroot::Debian { multiarch, .. } = &target.sysroot;
-    let stage = Stage { home, name: STAGE, label: target.name.clone(), leftover: Leftover::Discard };
-    let Some((folder, receipt)) = stage.peek::<Receipt>(&(&target.sysroot, RECIPE))? else { return Ok(None) };
+    let peeked = match &target.sysroot {
+        target::Sysroot::Debian { .. } => {
+            stage(home, target, "").peek::<Receipt>(&(&target.sysroot, RECIPE))?
+        }
+        target::Sysroot::Source { .. } => match stage(home, target, "-base").peek(&base_inputs(target))? {
+            None => None,
+            Some((folder, receipt)) => {
+                let base = sysroot(target, folder, receipt);
+                stage(home, target, "").peek(&source_inputs(target, &base)?)?
+            }
+        },
+    };
+    let Some((folder, receipt)) = peeked else { return Ok(None) };
     check_complete(&folder, target)?;
-    Ok(Some(Sysroot { root: folder.join("root"), packages: receipt.packages, multiarch: multiarch.clone() }))
+    Ok(Some(sysroot(target, folder, receipt)))
 }
 
 /// Finds the target's sysroot, or makes it. `renew` makes it anew from today's packages.
 pub fn make(home: &Home, target: &Target, renew: bool) -> Result<Sysroot> {
-    let target::Sysroot::Debian { architecture, suites, packages, .. } = &target.sysroot;
-    let stage = || Stage { home, name: STAGE, label: target.name.clone(), leftover: Leftover::Discard };
-    let inputs = (&target.sysroot, RECIPE);
-    if renew {
-        stage().forget(&inputs)?;
+    match &target.sysroot {
+        target::Sysroot::Debian { architecture, suites, packages, .. } => {
+            let inputs = (&target.sysroot, RECIPE);
+            if renew {
+                stage(home, target, "").forget(&inputs)?;
+            }
+            stage(home, target, "").get(&inputs, |work| {
+                let count = packages.len();
+                ui::step("sysroot", &format!("{} from {count} packages of {architecture}", target.name));
+                home.need_space(1 << 30, "a sysroot")?;
+                let files = AptRoot::open(home, architecture, suites)?.download_closure(packages)?;
+                let (all, root) = (work.join("all"), work.join("root"));
+                let packages = tree::unpack(&files, &all)?;
+                tree::keep(&all, &root, &tree::KEPT.map(|kept| (kept.to_string(), kept.to_string())))?;
+                finish(work, target, packages)
+            })?;
+        }
+        target::Sysroot::Source { .. } => from_source(home, target, renew)?,
     }
-    stage().get(&inputs, |work| {
-        ui::step("sysroot", &format!("{} from {} packages of {architecture}", target.name, packages.len()));
-        home.need_space(1 << 30, "a sysroot")?;
-        let files = AptRoot::open(home, architecture, suites)?.download_closure(packages)?;
-        fill(work, &files)
-    })?;
     found(home, target)?.context("the sysroot that was just made is gone")
 }
 
-/// Unpacks the packages and keeps what belongs into a sysroot.
-fn fill(work: &Path, debs: &[PathBuf]) -> Result<Receipt> {
-    let (all, root) = (work.join("all"), work.join("root"));
-    fs::create_dir_all(&all)?;
-    let mut packages = Vec::new();
-    for deb in debs {
-        interrupt::check()?;
-        debian::unpack(deb, &all)?;
-        packages.push(debian::package_of(deb)?);
+fn stage<'a>(home: &'a Home, target: &Target, more: &str) -> Stage<'a> {
+    Stage { home, name: STAGE, label: format!("{}{more}", target.name), leftover: Leftover::Discard }
+}
+
+fn sysroot(target: &Target, folder: PathBuf, receipt: Receipt) -> Sysroot {
+    let multiarch = target.sysroot.multiarch().to_string();
+    Sysroot { root: folder.join("root"), packages: receipt.packages, multiarch }
+}
+
+/// What the compiler's own libraries depend on.
+fn base_inputs(target: &Target) -> impl Serialize {
+    let target::Sysroot::Source { suites, packages, multiarch, .. } = target.sysroot.clone() else {
+        return None;
+    };
+    Some((suites, packages, multiarch, target.gnu_prefix.clone(), SOURCE_RECIPE))
+}
+
+/// What the whole of a built sysroot depends on.
+fn source_inputs(target: &Target, base: &Sysroot) -> Result<impl Serialize + use<>> {
+    let libraries = target.recipes()?;
+    let keys = libraries.iter().map(|recipe| library::key(target, base, recipe));
+    Ok((base.root.clone(), base.packages.clone(), keys.collect::<Result<Vec<String>>>()?, SOURCE_RECIPE))
+}
+
+/// The compiler's libraries, then each library that is built against them, then all in one folder.
+fn from_source(home: &Home, target: &Target, renew: bool) -> Result<()> {
+    if renew {
+        stage(home, target, "-base").forget(&base_inputs(target))?;
     }
-    packages.sort();
-    for kept in KEPT {
-        if all.join(kept).exists() {
-            let to = root.join(kept);
-            fs::create_dir_all(to.parent().unwrap_or(&root))?;
-            fs::rename(all.join(kept), to)?;
+    let base = base(home, target)?;
+    let inputs = source_inputs(target, &base)?;
+    if renew {
+        stage(home, target, "").forget(&inputs)?;
+    }
+    stage(home, target, "").get(&inputs, |work| {
+        let recipes = target.recipes()?;
+        let names: Vec<&str> = recipes.iter().map(|recipe| recipe.name.as_str()).collect();
+        ui::step("sysroot", &format!("{} with {} from source", target.name, names.join(", ")));
+        home.need_space(2 << 30, "a sysroot")?;
+        let root = work.join("root");
+        let (sh, from) = (Shell::new()?, base.root());
+        process::output(cmd!(sh, "cp --archive {from} {root}"))?;
+        let mut packages = base.packages.clone();
+        for recipe in &recipes {
+            let built = library::make(home, target, &base, recipe)?;
+            add(&built, &root)?;
+            packages.push(Package { name: recipe.name.clone(), version: recipe.source.version.clone() });
         }
+        finish(work, target, packages)
+    })?;
+    Ok(())
+}
+
+/// The libraries that come with the compiler, laid out as in packages of the target.
+fn base(home: &Home, target: &Target) -> Result<Sysroot> {
+    let target::Sysroot::Source { suites, multiarch, packages, .. } = &target.sysroot else {
+        anyhow::bail!("{} is not built from source", target.name);
+    };
+    let done = stage(home, target, "-base").get(&base_inputs(target), |work| {
+        ui::step("sysroot", &format!("{} from {}", target.name, packages.join(" ")));
+        let host = debian::host_architecture()?;
+        let files = AptRoot::open(home, &host, suites)?.download_closure(packages)?;
+        let (all, root, own) = (work.join("all"), work.join("root"), format!("usr/{}", target.gnu_prefix));
+        let packages = tree::unpack(&files, &all)?;
+        let moves = [
+            (format!("{own}/lib"), format!("usr/lib/{multiarch}")),
+            (format!("{own}/include"), "usr/include".into()),
+        ];
+        tree::keep(&all, &root, &moves)?;
+        // Linker scripts name their files by the path that they have on the host.
+        fs::create_dir_all(root.join(&own))?;
+        symlink(format!("../lib/{multiarch}"), root.join(&own).join("lib"))?;
+        finish(work, target, packages)
+    })?;
+    Ok(sysroot(target, done.folder, done.receipt))
+}
+
+/// Copies what a library installed into the sysroot, links as links; documents and programs stay behind.
+fn add(built: &Path, root: &Path) -> Result<()> {
+    for folder in tree::KEPT.iter().filter(|folder| built.join(folder).is_dir()) {
+        let to = root.join(folder);
+        fs::create_dir_all(&to)?;
+        let (sh, from) = (Shell::new()?, built.join(folder).join("."));
+        process::output(cmd!(sh, "cp --archive {from} {to}"))?;
     }
-    fs::remove_dir_all(&all)?;
-    let files = settle(&root)?;
+    Ok(())
+}
+
+/// Makes links relative, checks every library, and writes down what is there.
+fn finish(work: &Path, target: &Target, packages: Vec<Package>) -> Result<Receipt> {
+    let files = tree::settle(&work.join("root"))?;
+    check_libraries(&work.join("root"), &files, target)?;
     fs::write(work.join("files.txt"), files.join("\n") + "\n")?;
     let names: Vec<String> = packages.iter().map(Package::to_string).collect();
     fs::write(work.join("packages.txt"), names.join("\n") + "\n")?;
     Ok(Receipt { packages })
 }
 
-/// Every path below a folder that is not itself a folder.
-fn walk(folder: &Path, each: &mut impl FnMut(&Path) -> Result<()>) -> Result<()> {
-    for entry in fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))? {
-        let path = entry?.path();
-        if path.is_dir() && !path.is_symlink() { walk(&path, each)? } else { each(&path)? }
+/// Every library is of the target's class, byte order, machine and ABI: one of the host's would link, or fail to, an
+/// hour later.
+fn check_libraries(root: &Path, files: &[String], target: &Target) -> Result<()> {
+    let mut wrong = Vec::new();
+    for name in files.iter().filter(|name| is_library(name)) {
+        wrong.extend(elf::foreign(&root.join(name), target)?.iter().map(|how| format!("{name} {how}")));
     }
-    Ok(())
+    if wrong.is_empty() {
+        return Ok(());
+    }
+    let what = format!(
+        "the sysroot {} holds what is not of {}:\n{}",
+        root.display(),
+        target.name,
+        process::indented(&wrong.join("\n"))
+    );
+    Err(Failure::new(Kind::VerificationFailed, what).next(again(target)).into())
 }
 
-/// Makes absolute links relative; then drops links to what was not kept, and lists everything else.
-fn settle(root: &Path) -> Result<Vec<String>> {
-    walk(root, &mut |path| {
-        if let Ok(to) = fs::read_link(path)
-            && to.is_absolute()
-        {
-            fs::remove_file(path)?;
-            symlink(relative_link(path.strip_prefix(root)?, &to), path)?;
-        }
-        Ok(())
-    })?;
-    let mut files = Vec::new();
-    walk(root, &mut |path| {
-        if path.exists() {
-            files.push(path.strip_prefix(root)?.display().to_string());
-        } else {
-            fs::remove_file(path)?;
-        }
-        Ok(())
-    })?;
-    files.sort();
-    Ok(files)
+fn is_library(name: &str) -> bool {
+    let file = name.rsplit('/').next().unwrap_or(name);
+    file.ends_with(".so") || file.contains(".so.")
 }
 
-/// The relative form of an absolute link that stands at `link` (relative to the root).
-fn relative_link(link: &Path, to: &Path) -> PathBuf {
-    let depth = link.components().count().saturating_sub(1);
-    let mut relative: PathBuf = std::iter::repeat_n(Component::ParentDir, depth).collect();
-    relative.extend(to.components().filter(|part| *part != Component::RootDir));
-    relative
+fn again(target: &Target) -> String {
+    format!("cargo xtask sysroot --target {} --renew", target.name)
 }
 
-/// Every file that the sysroot was made of is still there.
+/// Every file that the sysroot was made of is still there, and every library still the target's.
 fn check_complete(folder: &Path, target: &Target) -> Result<()> {
-    let again = format!("cargo xtask sysroot --target {} --renew", target.name);
     let list = folder.join("files.txt");
     let text = fs::read_to_string(&list).with_context(|| format!("cannot read {}", list.display()))?;
     let root = folder.join("root");
     let gone: Vec<&str> = text.lines().filter(|name| fs::metadata(root.join(name)).is_err()).collect();
     if let Some(first) = gone.first() {
         let what = format!("the sysroot {} lacks {first} ({} files missing)", root.display(), gone.len());
-        return Err(Failure::new(Kind::SysrootIncomplete, what).next(again).into());
+        return Err(Failure::new(Kind::SysrootIncomplete, what).next(again(target)).into());
     }
     if fs::metadata(root.join(&target.elf.loader)).is_err() {
         let what = format!("the packages of {} hold no {}", target.name, target.elf.loader);
         return Err(Failure::new(Kind::SysrootIncomplete, what)
-            .next(format!("mend `loader` or `packages` in xtask/targets/{}.toml, then {again}", target.name))
+            .next(format!(
+                "mend `loader` or `packages` in xtask/targets/{}.toml, then {}",
+                target.name,
+                again(target)
+            ))
             .into());
     }
-    Ok(())
+    let files: Vec<String> = text.lines().map(String::from).collect();
+    check_libraries(&root, &files, target)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn absolute_links_become_relative_to_where_they_stand() {
-        let link =
-            relative_link(Path::new("lib64/ld64.so.2"), Path::new("/lib/powerpc64le-linux-gnu/ld64.so.2"));
-        assert_eq!(link, Path::new("../lib/powerpc64le-linux-gnu/ld64.so.2"));
-    }
-
-    #[test]
-    fn nothing_that_a_program_opens_by_absolute_path_is_kept() {
-        for kept in KEPT {
-            assert!(!["etc", "tmp", "var", "run", "usr/share", "usr/bin", "bin"].contains(&kept));
-        }
-    }
-
-    #[test]
-    fn a_tree_is_listed_without_dangling_links() {
-        let folder = tempfile::tempdir().unwrap();
-        let root = folder.path();
-        fs::create_dir_all(root.join("lib/x")).unwrap();
-        fs::write(root.join("lib/x/libc.so.6"), "").unwrap();
-        fs::create_dir_all(root.join("lib64")).unwrap();
-        symlink("/lib/x/libc.so.6", root.join("lib64/good")).unwrap();
-        symlink("/usr/bin/gone", root.join("lib64/dangling")).unwrap();
-        assert_eq!(settle(root).unwrap(), ["lib/x/libc.so.6", "lib64/good"]);
-        assert_eq!(fs::read_link(root.join("lib64/good")).unwrap(), Path::new("../lib/x/libc.so.6"));
-    }
-}
+mod tests;

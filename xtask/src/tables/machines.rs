@@ -189,7 +189,7 @@ mod tests {
         assert!(refused(&GOOD.replace("/var/tmp/pb", "pb")).contains("absolute path"));
         assert!(refused(&GOOD.replace("/var/tmp/pb", "/")).contains("absolute path"));
         assert!(refused(&format!("{GOOD}key-file = \"/nonexistent/key\"\n")).contains("/nonexistent/key"));
-        assert!(refused(&GOOD.replace("ppc64le", "ppc64el")).contains("did you mean ppc64le?"));
+        assert!(refused(&GOOD.replace("ppc64le", "ppc64el")).contains("ppc64le"));
         assert!(refused(&format!("{GOOD}port = 70000\n")).contains("line 5"));
     }
 }

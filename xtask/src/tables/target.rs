@@ -1,8 +1,11 @@
 //! A target: an architecture with its ABI, byte order, CPU baseline and emulator, as its file in `xtask/targets` says.
 
+use std::collections::BTreeMap;
+
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
+use super::recipe::{Recipe, Words};
 use crate::home::repository;
 use crate::tables::guest::Guest;
 
@@ -159,6 +162,29 @@ pub enum Sysroot {
         /// Packages; what they depend on comes too.
         packages: Vec<String>,
     },
+    /// For an architecture that Debian has cross compilers for, but no packages: the compiler's own libraries, and
+    /// others built here from pinned sources.
+    Source {
+        /// Suites of the cross compiler's packages.
+        suites: Vec<String>,
+        /// The folder name of its libraries.
+        multiarch: String,
+        /// Packages of the host's architecture that hold the target's C and C++ run-time libraries.
+        packages: Vec<String>,
+        /// Recipes: files of `xtask/recipes`.
+        libraries: Vec<String>,
+        /// Words for this target that recipes name as `{key}`.
+        words: BTreeMap<String, String>,
+    },
+}
+
+impl Sysroot {
+    /// The folder name of its libraries.
+    pub fn multiarch(&self) -> &str {
+        match self {
+            Sysroot::Debian { multiarch, .. } | Sysroot::Source { multiarch, .. } => multiarch,
+        }
+    }
 }
 
 /// The emulator of user programs.
@@ -200,6 +226,26 @@ impl Target {
         super::names(&repository().join("xtask/targets"))
     }
 
+    /// The libraries that are built for its sysroot.
+    pub fn recipes(&self) -> Result<Vec<Recipe>> {
+        match &self.sysroot {
+            Sysroot::Debian { .. } => Ok(Vec::new()),
+            Sysroot::Source { libraries, .. } => libraries.iter().map(|name| Recipe::load(name)).collect(),
+        }
+    }
+
+    /// What the words of recipes in braces stand for.
+    pub fn words(&self) -> Words {
+        let mut words = Words::from([
+            ("host".into(), self.gnu_prefix.clone()),
+            ("libdir".into(), format!("usr/lib/{}", self.sysroot.multiarch())),
+        ]);
+        if let Sysroot::Source { words: own, .. } = &self.sysroot {
+            words.extend(own.clone());
+        }
+        words
+    }
+
     /// A GNU tool of the target, e.g. `powerpc64le-linux-gnu-gcc`.
     pub fn tool(&self, tool: &str) -> String {
         format!("{}-{tool}", self.gnu_prefix)
@@ -219,9 +265,65 @@ mod tests {
     }
 
     #[test]
+    fn every_target_file_is_complete() {
+        for name in Target::names().unwrap() {
+            let target = Target::load(&name).unwrap();
+            let texts = [
+                &target.description,
+                &target.rust_triple,
+                &target.gnu_prefix,
+                &target.cmake_processor,
+                &target.uname_machine,
+                &target.cpu.baseline,
+                &target.cpu.rust,
+                &target.elf.loader,
+                &target.emulator.program,
+                &target.emulator.cpu,
+                &target.emulator.minimum,
+                &target.emulator.why,
+                &target.emulator.package,
+            ];
+            assert!(texts.iter().all(|text| !text.trim().is_empty()), "{name}: an empty value");
+            assert_eq!(target.pointer_bits, target.elf.class, "{name}");
+            assert_eq!(target.elf.flags & !target.elf.flags_mask, 0, "{name}: flags outside the mask");
+            assert!(target.elf.interpreter.starts_with('/') && !target.elf.loader.starts_with('/'), "{name}");
+            assert_eq!(file_name(&target.elf.loader), file_name(&target.elf.interpreter), "{name}");
+            assert!(!target.host.packages.is_empty() && !target.emulator.suites.is_empty(), "{name}");
+            let dispatch = target.isa.iter().flat_map(|isa| &isa.run_time_dispatch);
+            assert!(dispatch.into_iter().all(|entry| entry.why.len() > 20), "{name}: a reason is missing");
+            // Every step of every recipe can be told for it.
+            let words = target.words();
+            for recipe in target.recipes().unwrap() {
+                recipe.for_target(&words).unwrap();
+            }
+        }
+    }
+
+    fn file_name(path: &str) -> &str {
+        path.rsplit('/').next().unwrap()
+    }
+
+    #[test]
+    fn no_two_targets_are_the_same() {
+        let all: Vec<Target> =
+            Target::names().unwrap().iter().map(|name| Target::load(name).unwrap()).collect();
+        for (at, one) in all.iter().enumerate() {
+            for other in &all[at + 1..] {
+                assert_ne!(one.rust_triple, other.rust_triple);
+                assert_ne!(one.gnu_prefix, other.gnu_prefix);
+                assert_ne!(one.uname_machine, other.uname_machine);
+                assert_ne!(one.sysroot.multiarch(), other.sysroot.multiarch());
+                // What a file says of itself tells the two apart.
+                let identity = |t: &Target| (t.elf.class, t.byte_order, t.elf.machine, t.elf.flags);
+                assert_ne!(identity(one), identity(other), "{} and {}", one.name, other.name);
+            }
+        }
+    }
+
+    #[test]
     fn a_misspelt_target_is_answered_with_the_nearest() {
         let message = Target::load("ppc64el").unwrap_err().to_string();
-        assert!(message.contains("did you mean ppc64le?"), "{message}");
+        assert!(message.contains("did you mean ppc64le"), "{message}");
     }
 
     #[test]

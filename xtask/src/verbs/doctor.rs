@@ -142,7 +142,7 @@ fn programs(target: &Target) -> Vec<Check> {
 }
 
 fn packages(target: &Target, product: &Product) -> Result<Check> {
-    let wanted = setup::packages(target, Some(product));
+    let wanted = setup::packages(target, Some(product))?;
     if debian::codename().is_none() {
         return Ok(check(
             "packages",

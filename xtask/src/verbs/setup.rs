@@ -35,7 +35,7 @@ pub fn run(args: Args) -> Result<()> {
         ui::step("setup", &format!("everything is here for {} on {}", product.name, target.name));
         return Ok(());
     }
-    let wanted = setup::packages(&target, Some(&product));
+    let wanted = setup::packages(&target, Some(&product))?;
     if debian::codename().is_none() {
         ui::print(&format!("# {} is not Debian; what these packages hold is needed:", debian::host_name()));
         ui::print(&wanted.join(" "));

@@ -35,7 +35,7 @@ In the shell: $SQL is the logged-in client, $BUNDLE and $DATA are the folders, $
 
 /// Opens it; the server ends when it does.
 pub fn run(args: Args) -> Result<()> {
-    let standing = args.stand.up()?;
+    let mut standing = args.stand.up()?;
     let server = args.stand.serve(&standing, &args.start, "shell")?;
     let (link, deployed) = (&*standing.link, &standing.deployed);
     let client = server::client(deployed, &standing.pipeline.product, &server);
@@ -61,7 +61,12 @@ pub fn run(args: Args) -> Result<()> {
         ui::step("shell", &format!("on {}; its end ends the server", args.stand.on));
     }
     let status = process::interactive("the shell", link.command(&call))?;
-    server.stop()?;
+    let stopped = server.stop();
+    // A guest that died or a link that broke explains more than what it broke.
+    if let Some(failure) = standing.link.lost()? {
+        return Err(failure.into());
+    }
+    stopped?;
     standing.link.stop()?;
     if status.success() || args.command.is_empty() {
         return Ok(());

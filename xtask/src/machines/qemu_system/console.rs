@@ -167,8 +167,9 @@ fn trouble(line: &str) -> Option<Trouble> {
     }
     if let Some(rest) = after("Out of memory: Killed process ") {
         let name = rest.split_once('(').and_then(|(_, rest)| Some(rest.split_once(')')?.0));
-        let victim = name.unwrap_or("a program");
-        let what = format!("the guest ran out of memory, and its kernel killed {victim}");
+        let victim = name.unwrap_or("it did not say which");
+        // Programs of the bundle are called as their loader is.
+        let what = format!("the guest ran out of memory, and its kernel killed a program ({victim})");
         return Some(Trouble { what, memory: true });
     }
     if line.contains("Initramfs unpacking failed: write error") {
@@ -257,7 +258,7 @@ mod tests {
         assert!(panic.trouble().unwrap().memory);
         let killed = console("[ 9.9] Out of memory: Killed process 81 (mariadbd) total-vm:1kB\n");
         let trouble = killed.trouble().unwrap();
-        assert!(trouble.memory && trouble.what.ends_with("its kernel killed mariadbd"), "{trouble:?}");
+        assert!(trouble.memory && trouble.what.ends_with("killed a program (mariadbd)"), "{trouble:?}");
         let failed = console("portbench n0 failed the module x was not loaded\n");
         assert!(failed.trouble().unwrap().what.ends_with("the module x was not loaded"));
     }

@@ -178,7 +178,11 @@ impl Guest {
             if let Some(status) = ended {
                 let how = self.how_it_ended(status);
                 let what = format!("the guest ended before it reached {}: {how}", stage.name());
-                let next = if how.contains("emory") { self.more_memory() } else { READ.into() };
+                let next = match plan.parts.kernel.page_kib {
+                    _ if how.contains("emory") => self.more_memory(),
+                    Some(_) => READ.into(),
+                    None => "leave --guest-kernel out, or give one that the emulator can load".into(),
+                };
                 return Err(self.failure(what).next(next).into());
             }
             if begun.elapsed() > end {
@@ -226,7 +230,12 @@ impl Guest {
 
     fn failure(&self, what: String) -> Failure {
         let last = self.console().last_line();
-        let what = if last.is_empty() { what } else { format!("{what}\n  last console line: {last}") };
+        // The emulator's own last word may have been told already.
+        let what = if last.is_empty() || what.contains(&last) {
+            what
+        } else {
+            format!("{what}\n  last console line: {last}")
+        };
         Failure::new(Kind::GuestFailed, what).log(&self.log)
     }
 

@@ -59,7 +59,8 @@ pub fn make(home: &Home, target: &Target, wanted: &guest::Busybox) -> Result<Bus
 fn build(home: &Home, target: &Target, release: &Release, work: &Path) -> Result<()> {
     let log = home.log(&format!("busybox-{}", target.name))?;
     home.need_space(1 << 28, "building busybox")?;
-    let tree = pinned::unpack(home, release, &work.join("source"), &log)?;
+    let tree = work.join("source");
+    pinned::unpack(home, release, &tree)?;
     ui::step("busybox", &format!("building {} for {}", release.version, target.name));
     let (sh, prefix) = (Shell::new()?, target.tool(""));
     let jobs = std::thread::available_parallelism().map_or(1, |n| n.get()).to_string();
@@ -73,5 +74,5 @@ fn build(home: &Home, target: &Target, release: &Release, work: &Path) -> Result
     logged.run(make("busybox"))?;
     config::check(&written, "CONFIG_", &asked)?;
     fs::copy(tree.join("busybox"), work.join("busybox"))?;
-    remove(&work.join("source"))
+    remove(&tree)
 }

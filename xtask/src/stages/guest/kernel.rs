@@ -159,8 +159,8 @@ struct Build<'a> {
 impl Build<'_> {
     fn run(&self, name: &str) -> Result<Receipt> {
         self.home.need_space(3 << 30, "building the guest's kernel")?;
-        let tree = pinned::unpack(self.home, &self.source.release, &self.work.join("source"), self.log)?;
-        let out = self.work.join("out");
+        let (tree, out) = (self.work.join("source"), self.work.join("out"));
+        pinned::unpack(self.home, &self.source.release, &tree)?;
         fs::create_dir_all(&out)?;
         let version = &self.source.release.version;
         ui::step("kernel", &format!("building {version} for {}, {name}: some minutes", self.target.name));
@@ -178,7 +178,7 @@ impl Build<'_> {
         }
         fs::copy(out.join(".config"), self.work.join("config"))?;
         remove(&out)?;
-        remove(&self.work.join("source"))?;
+        remove(&tree)?;
         Ok(Receipt { version: version.clone(), modules: Vec::new() })
     }
 

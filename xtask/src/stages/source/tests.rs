@@ -1,5 +1,6 @@
 //! Archives made on the spot, unpacked.
 
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 
 use flate2::Compression;
@@ -44,8 +45,12 @@ fn tar_gz(items: &[Item]) -> Vec<u8> {
 
 /// Unpacks these bytes; what comes of it lies in the folder's `tree`.
 fn unpacked(bytes: &[u8]) -> (TempDir, Result<u64>) {
+    unpacked_as("db.tar.gz", bytes)
+}
+
+fn unpacked_as(name: &str, bytes: &[u8]) -> (TempDir, Result<u64>) {
     let folder = tempfile::tempdir().unwrap();
-    let archive = folder.path().join("db.tar.gz");
+    let archive = folder.path().join(name);
     fs::write(&archive, bytes).unwrap();
     let result = unpack_into(&archive, &folder.path().join("tree"));
     (folder, result)
@@ -74,6 +79,28 @@ fn times_modes_and_links_are_kept_and_the_top_folder_is_not() {
     assert_eq!(fs::read_to_string(tree.join("README")).unwrap(), "made by a tool\n");
     // So that whoever is not root can remove the temporary folder.
     fs::set_permissions(tree.join("sql"), fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[test]
+fn archives_that_are_packed_otherwise_come_out_the_same_and_damage_is_seen() {
+    let mut tar = Vec::new();
+    GzDecoder::new(&tar_gz(&RELEASE)[..]).read_to_end(&mut tar).unwrap();
+    let mut bz2 = bzip2::write::BzEncoder::new(Vec::new(), bzip2::Compression::fast());
+    let mut xz = liblzma::write::XzEncoder::new(Vec::new(), 1);
+    bz2.write_all(&tar).unwrap();
+    xz.write_all(&tar).unwrap();
+    for (name, whole) in [("db.tar.bz2", bz2.finish().unwrap()), ("db.tar.xz", xz.finish().unwrap())] {
+        let (folder, result) = unpacked_as(name, &whole);
+        assert_eq!(result.unwrap(), 3, "{name}");
+        assert_eq!(fs::read_to_string(folder.path().join("tree/README")).unwrap(), "made by a tool\n");
+        fs::set_permissions(folder.path().join("tree/sql"), fs::Permissions::from_mode(0o755)).unwrap();
+        for bad in [&whole[..whole.len() / 2], &whole[..whole.len() - 3], b"<html>not an archive</html>"] {
+            let error = unpacked_as(name, bad).1.unwrap_err();
+            assert_eq!(kind_of(&error), Some(Kind::CorruptDownload), "{name}: {error:#}");
+        }
+    }
+    let message = unpacked_as("db.zip", b"PK").1.unwrap_err().to_string();
+    assert!(message.contains(".tar.gz, .tar.bz2, .tar.xz"), "{message}");
 }
 
 #[test]
