@@ -1,5 +1,5 @@
-//! Machines that are reached by ssh, against a real sshd on loopback: what fits is deployed and benched there, what does
-//! not is refused in plain words, and nothing is left on either side however it ends.
+//! Machines that are reached by ssh, against a real sshd on loopback: what fits is deployed and benched there, what
+//! does not is refused in plain words, and nothing is left on either side however it ends.
 
 use std::fs;
 use std::path::{Path, PathBuf};
