@@ -179,9 +179,9 @@ impl Guest {
                 let how = self.how_it_ended(status);
                 let what = format!("the guest ended before it reached {}: {how}", stage.name());
                 let next = match plan.parts.kernel.page_kib {
-                    _ if how.contains("emory") => self.more_memory(),
-                    Some(_) => READ.into(),
-                    None => "leave --guest-kernel out, or give one that the emulator can load".into(),
+                    _ if how.contains("emory") => "choose another --guest-memory-mib: the emulator says why",
+                    Some(_) => READ,
+                    None => "leave --guest-kernel out, or give one that the emulator can load",
                 };
                 return Err(self.failure(what).next(next).into());
             }
