@@ -187,6 +187,10 @@ impl Link for GuestLink {
         Some(SERVER_PORT)
     }
 
+    fn clock_ahead_s(&self) -> Option<f64> {
+        self.guest.clock_ahead_s()
+    }
+
     fn reach(&self, port: u16, from: &Elsewhere) -> Result<Reach> {
         if *from == Elsewhere::Machine || port != SERVER_PORT {
             let what = format!("a guest is reached from this host only, and at port {SERVER_PORT} only");
