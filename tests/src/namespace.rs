@@ -1,5 +1,5 @@
-//! File systems and networks of a test's own, in namespaces: made by root, or by anybody where the kernel lets users have
-//! namespaces. Where it does not, the test fails and says so.
+//! File systems and networks of a test's own, in namespaces: made by root, or by anybody where the kernel lets users
+//! have namespaces. Where it does not, the test fails and says so.
 
 use std::fs;
 use std::path::Path;

@@ -135,6 +135,15 @@ pub fn impossible(name: &Name, target: &Target, choices: &Choices) -> Result<Opt
     })
 }
 
+/// Refuses a machine on which no data folder outlives its server.
+pub fn keeps_data(name: &Name) -> Result<()> {
+    if *name != Name::QemuSystem {
+        return Ok(());
+    }
+    let what = format!("--data: a guest's disks go with it, {name} can keep no data folder");
+    Err(Failure::new(Kind::Usage, what).next("leave --data out, or use another machine").into())
+}
+
 /// The target of a machine of `machines.toml`.
 pub fn target_of(name: &Name, choices: &Choices) -> Result<String> {
     match name {
@@ -146,7 +155,7 @@ pub fn target_of(name: &Name, choices: &Choices) -> Result<String> {
 /// Fails where a machine can be asked before anything is built, and would not do.
 pub fn fits(name: &Name, home: &Home, target: &Target, choices: &Choices) -> Result<()> {
     match name {
-        Name::Ssh(name) => ssh::connect(home, &machine_of(name, choices)?, target).map(drop),
+        Name::Ssh(name) => ssh::check(home, &machine_of(name, choices)?, target),
         Name::Local | Name::QemuUser | Name::QemuSystem => Ok(()),
     }
 }

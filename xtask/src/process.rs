@@ -247,7 +247,7 @@ impl Logged<'_> {
 pub fn ending(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) if code > 128 && code < 128 + 65 => {
-            format!("exit code {code} (signal {} in the emulator)", code - 128)
+            format!("exit code {code} (signal {})", code - 128)
         }
         (Some(code), _) => format!("exit code {code}"),
         (None, Some(signal)) => format!("killed by signal {signal}"),

@@ -1,8 +1,8 @@
 //! The relay: a process of this host that stands for a program on a machine. Its streams are the program's, signals
 //! that it gets reach the program, its exit code is the program's, and when it ends in any way the program ends.
 //!
-//! It speaks with an agent (`bench-suite agent`) over a transport; what they say is in `model::agent`. To whoever starts
-//! it, it is a command like any other: see [`command`].
+//! It speaks with an agent (`bench-suite agent`) over a transport; what they say is in `model::agent`. To whoever
+//! starts it, it is a command like any other: see [`command`].
 
 mod streams;
 mod terminal;

@@ -16,6 +16,14 @@ use crate::{debian, ui};
 /// Debian packages that every pipeline needs, with why.
 const ALWAYS: [(&str, &str); 1] = [("ca-certificates", "downloads over https")];
 
+/// Debian packages that the end-to-end tests need beyond what they test, with why.
+pub const FOR_TESTS: [(&str, &str); 4] = [
+    ("openssh-client", "machines reached by ssh"),
+    ("openssh-server", "the machine that is reached"),
+    ("iproute2", "a link that is cut"),
+    ("util-linux", "networks and file systems of a test's own"),
+];
+
 /// The Debian packages that target and product need on the host.
 pub fn packages(target: &Target, product: Option<&Product>) -> Result<Vec<String>> {
     let mut all: Vec<String> = ALWAYS.iter().map(|(name, _)| name.to_string()).collect();

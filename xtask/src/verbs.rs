@@ -29,7 +29,7 @@ use clap::{Parser, Subcommand};
 use crate::failure::{Kind, kind_of};
 use crate::{interrupt, ui};
 
-/// Builds, deploys and benches database servers for POWER8: what a porter and a performance engineer need.
+/// Builds, deploys and benches database servers for POWER8 and x86: what a porter and a performance engineer need.
 ///
 /// Heavy results live in one cache for all checkouts: $PORTBENCH_HOME, else ~/.cache/portbench.
 #[derive(Parser)]
@@ -43,13 +43,14 @@ const AFTER_HELP: &str = "\
 Examples:
   cargo xtask bench --target ppc64le                 build, run and bench MariaDB on emulated POWER8
   cargo xtask bench --target ppc64le --from distro   the same with the distribution's own build, in minutes
+  cargo xtask bench --target ppc64 --on qemu-system  in a guest with a kernel of the target
+  cargo xtask shell --target ppc64le --on ssh:NAME   a shell beside a server, on a machine of machines.toml
   cargo xtask doctor --target ppc64le                what works here, and how to mend what does not
 
 Exit codes:
   0 ok   1 bug   2 usage   3 a stage failed (31 disk full, 32 emulator broken, 33 port in use, 34 server died at start,
   35 server lost in mid-run, 36 server not ready in time, 37 machine unreachable, 38 guest failed, 39 wrong machine)
-  4 a verification failed (41 corrupt download, 42 incomplete
-  sysroot, 43 wrong data, 44 bad record)   130 interrupted";
+  4 a verification failed (41 corrupt download, 42 incomplete sysroot, 43 wrong data, 44 bad record)   130 interrupted";
 
 #[derive(Subcommand)]
 enum Verb {

@@ -1,8 +1,8 @@
 //! What a relay on the host and an agent on the machine say to each other: frames on one stream, a program a stream.
 //!
-//! A frame is its kind (a byte), the length of its payload (32 bits, big endian) and the payload. What has more than one
-//! value is JSON, what a program reads and writes is bytes. Here is no I/O: see `agent` of the bench binary and `relay`
-//! of the orchestrator.
+//! A frame is its kind (a byte), the length of its payload (32 bits, big endian) and the payload. What has more than
+//! one value is JSON, what a program reads and writes is bytes. Here is no I/O: see `agent` of the bench binary and
+//! `relay` of the orchestrator.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

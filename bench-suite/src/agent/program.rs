@@ -1,7 +1,8 @@
 //! The program of a connection: how it is started, signalled, and kept from outliving the agent.
 //!
-//! It is started through `bench-suite guard`, which asks the kernel for SIGKILL at the agent's death, takes the terminal
-//! if there is one, and becomes the program. So the process id is the program's, and none of this needs `unsafe`.
+//! It is started through `bench-suite guard`, which asks the kernel for SIGKILL at the agent's death, takes the
+//! terminal if there is one, and becomes the program. So the process id is the program's, and none of this needs
+//! `unsafe`.
 
 use std::ffi::OsString;
 use std::fs::File;

@@ -436,8 +436,8 @@ impl Session {
         }
     }
 
-    /// Lets what was said arrive: the relay closes when it has heard the last of it. A relay that has gone is not waited
-    /// for.
+    /// Lets what was said arrive: the relay closes when it has heard the last of it. A relay that has gone is not
+    /// waited for.
     fn flush(&mut self) {
         self.output = None;
         let until = Instant::now() + LAST_WORDS;

@@ -9,6 +9,7 @@ use model::message::{Caveat, CaveatKind};
 use model::record::EmulatorFacts;
 
 use super::{Call, Elsewhere, Link, Machine, Reach, bundle_prefix};
+use crate::failure::{Failure, Kind};
 use crate::home::Home;
 use crate::placement;
 use crate::stages::bundle::Bundle;
@@ -127,7 +128,14 @@ impl Link for DirectLink {
         rustix::process::geteuid().is_root()
     }
 
-    fn reach(&self, port: u16, _from: &Elsewhere) -> Result<Reach> {
+    fn reach(&self, port: u16, from: &Elsewhere) -> Result<Reach> {
+        if *from == Elsewhere::Machine {
+            let what =
+                "a server on this host listens on loopback only: no client on another machine reaches it";
+            return Err(Failure::new(Kind::Usage, what)
+                .next("name this host in machines.toml and use --server ssh:NAME, or --client host")
+                .into());
+        }
         let here = IpAddr::from(Ipv4Addr::LOCALHOST);
         Ok(Reach { listen: here, connect: SocketAddr::new(here, port) })
     }

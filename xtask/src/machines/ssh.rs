@@ -32,13 +32,38 @@ use preflight::Preflight;
 /// A clock that is further off than this, in seconds, is worth a caveat.
 const CLOCK_S: f64 = 1.0;
 
+/// A connection to a machine that was found fit.
+struct Up {
+    master: Master,
+    said: Preflight,
+}
+
+thread_local! {
+    /// One a machine: whoever asks whether it fits, deploys to it or runs on it uses the same.
+    static UP: RefCell<Vec<(SshMachine, Rc<Up>)>> = const { RefCell::new(Vec::new()) };
+}
+
 /// Connects, and looks whether the machine fits: before anything is copied, or built.
-pub fn connect(home: &Home, machine: &SshMachine, target: &Target) -> Result<(Master, Preflight)> {
+pub fn check(home: &Home, machine: &SshMachine, target: &Target) -> Result<()> {
+    up(home, machine, target).map(drop)
+}
+
+fn up(home: &Home, machine: &SshMachine, target: &Target) -> Result<Rc<Up>> {
+    let known =
+        UP.with_borrow(|all| all.iter().find(|(known, _)| known == machine).map(|(_, up)| up.clone()));
+    if let Some(up) = known {
+        if up.master.lost()?.is_none() {
+            return Ok(up);
+        }
+        UP.with_borrow_mut(|all| all.retain(|(known, _)| known != machine));
+    }
     let master = Master::connect(home, machine)?;
     let said = preflight::ask(&master, machine)?;
     said.check_target(machine, target)?;
     said.check_folder(machine)?;
-    Ok((master, said))
+    let up = Rc::new(Up { master, said });
+    UP.with_borrow_mut(|all| all.push((machine.clone(), up.clone())));
+    Ok(up)
 }
 
 /// The machine `ssh:NAME`.
@@ -46,27 +71,16 @@ pub struct Ssh<'a> {
     home: &'a Home,
     toolchain: &'a Toolchain,
     machine: SshMachine,
-    /// Connected and found fit, once it was needed.
-    up: RefCell<Option<(Rc<Master>, Preflight)>>,
 }
 
 impl<'a> Ssh<'a> {
-    /// A machine of `machines.toml` for a target's programs; nothing is connected yet.
+    /// A machine of `machines.toml` for a target's programs.
     pub fn new(home: &'a Home, toolchain: &'a Toolchain, machine: SshMachine) -> Self {
-        Ssh { home, toolchain, machine, up: RefCell::default() }
+        Ssh { home, toolchain, machine }
     }
 
-    /// Connects and looks whether the machine fits, or finds that done.
-    fn up(&self) -> Result<(Rc<Master>, Preflight)> {
-        if let Some((master, said)) = &*self.up.borrow()
-            && master.lost()?.is_none()
-        {
-            return Ok((master.clone(), said.clone()));
-        }
-        let (master, said) = connect(self.home, &self.machine, self.toolchain.target())?;
-        let master = Rc::new(master);
-        self.up.replace(Some((master.clone(), said.clone())));
-        Ok((master, said))
+    fn up(&self) -> Result<Rc<Up>> {
+        up(self.home, &self.machine, self.toolchain.target())
     }
 }
 
@@ -74,22 +88,20 @@ impl Machine for Ssh<'_> {
     fn deploy(&self, bundle: &Bundle) -> Result<Deployed> {
         let manifest = bundle.manifest();
         // First the machine: unpacking here is not worth it for one that does not fit.
-        let (master, said) = self.up()?;
+        let up = self.up()?;
         let copy = deployment::unpack(self.home, bundle)?;
         let order = self.toolchain.target().byte_order;
-        said.check_kernel(&self.machine, &copy.join(&manifest.loader), order)?;
+        up.said.check_kernel(&self.machine, &copy.join(&manifest.loader), order)?;
         let work = PathBuf::from(&self.machine.work_folder);
         let root = work.join("deployments").join(bundle.key());
-        push::push(&master, &self.machine, manifest, &copy, &root.display().to_string())?;
+        push::push(&up.master, &self.machine, manifest, &copy, &root.display().to_string())?;
         Ok(Deployed { manifest: manifest.clone(), copy, root, runs: work.join("run") })
     }
 
     fn connect(&self, deployed: &Deployed) -> Result<Box<dyn Link>> {
-        let (master, said) = self.up()?;
         let mut link = SshLink {
             machine: self.machine.clone(),
-            master,
-            said,
+            up: self.up()?,
             deployed: deployed.clone(),
             slowdown: 1.0,
             tunnelled: Cell::new(false),
@@ -101,8 +113,7 @@ impl Machine for Ssh<'_> {
 
 struct SshLink {
     machine: SshMachine,
-    master: Rc<Master>,
-    said: Preflight,
+    up: Rc<Up>,
     deployed: Deployed,
     slowdown: f64,
     tunnelled: Cell<bool>,
@@ -142,7 +153,7 @@ impl Link for SshLink {
             silence_s: SILENCE_S,
             terminal: None,
         };
-        let transport = Transport::Command(self.master.command(&quoted(&agent)));
+        let transport = Transport::Command(self.up.master.command(&quoted(&agent)));
         relay::command(&Relay { transport, run }, &self.line(call))
     }
 
@@ -156,7 +167,7 @@ impl Link for SshLink {
 
     fn caveats(&self) -> Vec<Caveat> {
         let mut caveats = Vec::new();
-        let (ahead, uncertain) = (self.said.clock_ahead_s, self.said.clock_uncertain_s);
+        let (ahead, uncertain) = (self.up.said.clock_ahead_s, self.up.said.clock_uncertain_s);
         if ahead.abs() - uncertain > CLOCK_S {
             let side = if ahead > 0.0 { "ahead of" } else { "behind" };
             let detail =
@@ -175,17 +186,17 @@ impl Link for SshLink {
     }
 
     fn runs_as_root(&self) -> bool {
-        self.said.user == 0
+        self.up.said.user == 0
     }
 
     fn clock_ahead_s(&self) -> Option<f64> {
-        Some(self.said.clock_ahead_s)
+        Some(self.up.said.clock_ahead_s)
     }
 
     fn reach(&self, port: u16, from: &Elsewhere) -> Result<Reach> {
         if self.machine.address.is_none() && *from == Elsewhere::Host {
             self.tunnelled.set(true);
-            return Ok(Reach { listen: Ipv4Addr::LOCALHOST.into(), connect: self.master.forward(port)? });
+            return Ok(Reach { listen: Ipv4Addr::LOCALHOST.into(), connect: self.up.master.forward(port)? });
         }
         let connect = self.address(port)?;
         // The machine may know itself by another address than others do.
@@ -198,10 +209,15 @@ impl Link for SshLink {
     }
 
     fn lost(&mut self) -> Result<Option<Failure>> {
-        self.master.lost()
+        self.up.master.lost()
     }
 
     fn stop(self: Box<Self>) -> Result<()> {
-        self.master.stop().context("cannot end ssh")
+        UP.with_borrow_mut(|all| all.retain(|(known, _)| *known != self.machine));
+        // A client and a server may be on the same machine.
+        if Rc::strong_count(&self.up) > 1 {
+            return Ok(());
+        }
+        self.up.master.stop().context("cannot end ssh")
     }
 }

@@ -1,5 +1,5 @@
-//! The relay's threads: one reads the transport, one writes it, one reads standard input. Each may wait for its stream as
-//! long as it has to; the main thread never does.
+//! The relay's threads: one reads the transport, one writes it, one reads standard input. Each may wait for its
+//! stream as long as it has to; the main thread never does.
 
 use std::fs::File;
 use std::io::{Read, Write};

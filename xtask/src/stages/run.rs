@@ -34,7 +34,7 @@ pub struct Workload<'a> {
     pub planned: &'a Planned,
     /// What answers.
     pub backend: Backend,
-    /// `target` or `host`.
+    /// `target`, `host` or a machine's name.
     pub client: &'a str,
     /// How many times slower than hardware the client runs.
     pub slowdown: f64,

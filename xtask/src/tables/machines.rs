@@ -1,5 +1,5 @@
-//! `machines.toml`: the machines that are reached by ssh, a table each. It is its owner's, so git ignores it, and it holds
-//! no secrets.
+//! `machines.toml`: the machines that are reached by ssh, a table each. It is its owner's, so git ignores it, and it
+//! holds no secrets.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -189,7 +189,7 @@ mod tests {
         assert!(refused(&GOOD.replace("/var/tmp/pb", "pb")).contains("absolute path"));
         assert!(refused(&GOOD.replace("/var/tmp/pb", "/")).contains("absolute path"));
         assert!(refused(&format!("{GOOD}key-file = \"/nonexistent/key\"\n")).contains("/nonexistent/key"));
-        assert!(refused(&GOOD.replace("ppc64le", "ppc64el")).contains("did you mean ppc64le?"));
+        assert!(refused(&GOOD.replace("ppc64le", "ppc64el")).contains("ppc64le"));
         assert!(refused(&format!("{GOOD}port = 70000\n")).contains("line 5"));
     }
 }

@@ -11,8 +11,8 @@ use anyhow::Result;
 
 use super::common::What;
 use crate::failure::{Failure, Kind, kind_of};
-use crate::machines::Choices;
 use crate::machines::name::Name;
+use crate::machines::{self, Choices};
 use crate::pipeline::From;
 use crate::stages::record;
 use crate::tables::suite::{Planned, Suite};
@@ -73,7 +73,8 @@ pub struct Args {
     /// The server's TCP port; left out: a free one.
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     port: Option<u16>,
-    /// A data folder on the server's machine that is made if it is empty, used as it is otherwise, and kept.
+    /// A data folder on the server's machine that is made if it is empty, used as it is otherwise, and kept; not
+    /// on qemu-system, whose disks go with the guest.
     #[arg(long, value_name = "FOLDER")]
     data: Option<PathBuf>,
     /// A further argument of the server, e.g. --server-arg=--innodb-buffer-pool-size=1073741824; read back after start.
@@ -208,6 +209,7 @@ fn plan(args: &Args) -> Result<Vec<Planned>> {
     }
     // The same load twice would be the same row twice.
     plan.dedup();
+    args.on.iter().filter(|_| args.data.is_some()).try_for_each(machines::keeps_data)?;
     if let (Some(_), true) = (&args.data, args.target_count() > 1 || args.on.len() > 1 || args.from.len() > 1)
     {
         return Err(Failure::new(Kind::Usage, "--data is one folder, but several servers were asked for")

@@ -9,7 +9,7 @@ use anyhow::Result;
 use xshell::{Shell, cmd};
 
 use crate::failure::{Failure, Kind};
-use crate::home::repository;
+use crate::home::{Home, repository};
 use crate::process::{self, OnOurDeath};
 use crate::tables::product::Product;
 use crate::tables::target::Target;
@@ -89,6 +89,8 @@ fn steps(job: Job) -> Result<Vec<Command>> {
         }
         Job::EndToEnd => {
             prepare()?;
+            let packages = setup::FOR_TESTS.map(|(name, _)| name.to_string());
+            setup::ensure_packages(&Home::open()?, &packages)?;
             let target = changed::built_target()?;
             ui::step("ci", &format!("the server that is compiled here is {target}'s"));
             let mut test = cargo("test --locked --package portbench-tests -- --test-threads 1");
@@ -110,7 +112,7 @@ fn steps(job: Job) -> Result<Vec<Command>> {
 
 /// Packages for every target and product, so that no test finds one missing.
 fn prepare() -> Result<()> {
-    let home = crate::home::Home::open()?;
+    let home = Home::open()?;
     for target in Target::names()? {
         for product in Product::names()? {
             setup::ensure(&home, &Target::load(&target)?, Some(&Product::load(&product)?))?;

@@ -25,9 +25,8 @@ pub fn run(args: Args) -> Result<()> {
     let begun = Instant::now();
     let deployed = args.stand.deploy(|_, deployed, _| Ok(deployed))?;
     if args.json {
-        let value = serde_json::json!({
-            "machine": args.stand.on.to_string(), "root": deployed.root, "bundle": deployed.manifest.facts.hash,
-        });
+        let (machine, hash) = (args.stand.on.to_string(), deployed.manifest.facts.hash);
+        let value = serde_json::json!({ "machine": machine, "root": deployed.root, "bundle": hash });
         ui::print(&serde_json::to_string_pretty(&value)?);
         return Ok(());
     }

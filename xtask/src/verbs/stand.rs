@@ -37,7 +37,8 @@ pub struct Start {
     /// The server's TCP port; left out: a free one.
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     port: Option<u16>,
-    /// A data folder on the machine that is made if it is empty, used as it is otherwise, and kept.
+    /// A data folder on the machine that is made if it is empty, used as it is otherwise, and kept; not on
+    /// qemu-system, whose disks go with the guest.
     #[arg(long, value_name = "FOLDER")]
     data: Option<PathBuf>,
     /// A further argument of the server; read back after start.
@@ -92,6 +93,9 @@ impl Stand {
 
     /// Starts a server that clients on this host reach.
     pub fn serve(&self, standing: &Standing, start: &Start, name: &str) -> Result<Server> {
+        if start.data.is_some() {
+            machines::keeps_data(&self.on)?;
+        }
         let (link, home) = (&*standing.link, &standing.pipeline.home);
         let facts = machines::facts(link, &standing.deployed, &home.log(name)?)?;
         let placement = Placement { cpus: start.server_cpus.clone(), numa_node: start.numa_node };

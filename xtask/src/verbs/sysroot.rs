@@ -7,7 +7,7 @@ use crate::stages::sysroot;
 use crate::tables::target::Target;
 use crate::ui;
 
-/// Make a target's sysroot: its headers and libraries, in a folder, without root.
+/// Make a target's sysroot: its headers and libraries, from packages or built here, in a folder, without root.
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  cargo xtask sysroot --target ppc64le\n  cargo xtask sysroot --target ppc64le --renew   from today's packages"

@@ -1,8 +1,8 @@
 //! The connection to a machine: one ssh that logged in (the master), through which all others go.
 //!
-//! What trust and reproducibility hang on is said on the command line, where it overrules every file: keys, host keys, no
-//! questions, no forwarding of the user's agent or screen. The rest of `~/.ssh/config` is read, because how a machine is
-//! reached (`ProxyJump`, `HostName`) often stands only there.
+//! What trust and reproducibility hang on is said on the command line, where it overrules every file: keys, host
+//! keys, no questions, no forwarding of the user's agent or screen. The rest of `~/.ssh/config` is read, because how
+//! a machine is reached (`ProxyJump`, `HostName`) often stands only there.
 
 use std::cell::RefCell;
 use std::fs::{self, File};
@@ -214,7 +214,8 @@ impl Master {
     }
 }
 
-/// A private folder with a short path: that of a UNIX socket has at most 107 bytes, and ssh adds to it while it connects.
+/// A private folder with a short path: that of a UNIX socket has at most 107 bytes, and ssh adds to it while it
+/// connects.
 struct Sockets {
     folder: tempfile::TempDir,
     _lock: File,

@@ -173,13 +173,11 @@ impl Preflight {
 
 /// The failure of a disk without room.
 pub fn full(machine: &SshMachine, what: &str) -> Failure {
-    Failure::new(Kind::DiskFull, format!("ssh:{}: disk full: {what} ({})", machine.name, machine.work_folder)).next(
-        format!(
-            "free some space there (old bundles stand in {}/deployments), or choose another `work-folder` of [{}] in \
-             machines.toml",
-            machine.work_folder, machine.name
-        ),
-    )
+    let (name, folder) = (&machine.name, &machine.work_folder);
+    Failure::new(Kind::DiskFull, format!("ssh:{name}: disk full: {what} ({folder})")).next(format!(
+        "free some space there (old bundles stand in {folder}/deployments), or choose another `work-folder` of [{name}] \
+         in machines.toml"
+    ))
 }
 
 fn field<'a>(cpuinfo: &'a str, name: &str) -> Option<&'a str> {
@@ -194,7 +192,8 @@ fn numbers(version: &str) -> [u32; 3] {
     std::array::from_fn(|_| parts.next().unwrap_or(0))
 }
 
-/// The oldest kernel of an ELF file's `NT_GNU_ABI_TAG`: name and value of 4 and 16 bytes, type 1, `GNU`, Linux, version.
+/// The oldest kernel of an ELF file's `NT_GNU_ABI_TAG`: name and value of 4 and 16 bytes, type 1, `GNU`, Linux,
+/// version.
 fn kernel_of(elf: &[u8], order: ByteOrder) -> Option<[u32; 3]> {
     let number = |n: u32| if order == ByteOrder::Big { n.to_be_bytes() } else { n.to_le_bytes() };
     let head = [number(4), number(16), number(1), *b"GNU\0", number(0)].concat();

@@ -1,8 +1,8 @@
 //! A bundle, put on a machine: only the files that are missing there or differ, each verified where it arrived.
 //!
-//! A bundle's folder is named by its hash. Files arrive in a folder of their own and are renamed into place, so that two
-//! who push the same bundle at a time do not disturb each other, and a push that breaks off leaves nothing half done in
-//! place. What it leaves beside, where even its shell was lost, the next push removes.
+//! A bundle's folder is named by its hash. Files arrive in a folder of their own and are renamed into place, so that
+//! two who push the same bundle at a time do not disturb each other, and a push that breaks off leaves nothing half
+//! done in place. What it leaves beside, where even its shell was lost, the next push removes.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -40,7 +40,8 @@ umask 077
 cd -- "$1" || exit 1
 # What is so old was left by a push whose machine or link died.
 find .. -maxdepth 1 -name 'push-*' -mmin +240 -exec rm -rf {} +
-new=$(mktemp -d ../push-XXXXXX) || exit 1
+new=../push-$$-$(date +%s)
+mkdir -- "$new" || exit 1
 trap 'rm -rf "$new"' EXIT
 trap 'exit 1' HUP INT TERM PIPE
 tar -xf - -C "$new" || exit 1

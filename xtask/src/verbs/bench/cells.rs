@@ -9,6 +9,7 @@ use crate::machines::{self, Choices};
 use crate::pipeline::{From, Pipeline};
 use crate::report::Absent;
 use crate::stages::bundle::Bundle;
+use crate::stages::distro;
 use crate::stages::toolchain::Toolchain;
 use crate::{interrupt, ui};
 
@@ -60,7 +61,7 @@ impl Cells {
                     if all.iter().any(|cell| cell.pipeline == index && cell.on == *on && cell.from == *from) {
                         continue;
                     }
-                    let state = match machines::impossible(on, &pipeline.target, &args.choices)? {
+                    let state = match impossible(args, pipeline, on, *from)? {
                         Some(why) => State::Impossible(why),
                         None => State::Planned,
                     };
@@ -174,6 +175,17 @@ impl Cells {
             None => Ok(()),
         }
     }
+}
+
+/// Why a cell cannot exist.
+fn impossible(args: &Args, pipeline: &Pipeline, on: &Name, from: From) -> Result<Option<String>> {
+    if from == From::Distro
+        && !args.null
+        && let Err(why) = distro::exists(&pipeline.target)
+    {
+        return Ok(Some(first_line(&why)));
+    }
+    machines::impossible(on, &pipeline.target, &args.choices)
 }
 
 /// One failure for each of several cells that it meets.

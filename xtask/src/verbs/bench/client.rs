@@ -48,6 +48,7 @@ impl Generator {
             Client::Host => Ok(Generator::Host(bench_binary::for_host(home)?)),
             Client::Ssh(name) => {
                 let pipeline = args.what.pipeline(&machines::target_of(name, &args.choices)?)?;
+                machines::fits(name, home, &pipeline.target, &args.choices)?;
                 let toolchain = pipeline.toolchain(&[])?;
                 let bundle = pipeline.bench_bundle(&toolchain)?;
                 Ok(Generator::Away(Box::new(Away { name: name.clone(), pipeline, toolchain, bundle })))

@@ -181,7 +181,7 @@ impl Execution<'_> {
             record.append(&Line::Caveat(found))?;
         }
         match client {
-            Up::Host(..) if self.bundle.is_some() => {
+            Up::Host(..) if link.emulator().is_some() || !link.is_here() => {
                 let detail = "the load generator ran on the host, natively, not on the target";
                 caveat(record, CaveatKind::ClientOnHost, detail)
             }
