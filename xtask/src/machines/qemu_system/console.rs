@@ -283,7 +283,7 @@ mod tests {
         let console = console("portbench n0 facts machine=abc page=64 kernel=6.1\n");
         assert_eq!((console.fact("page"), console.fact("kernel")), (Some("64"), Some("6.1")));
         assert_eq!(console.fact("cpus"), None);
-        assert_eq!(console.facts_at(), Duration::from_secs(51));
+        assert_eq!(console.facts_at(), Duration::from_secs(49));
     }
 
     #[test]
