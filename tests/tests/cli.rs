@@ -33,7 +33,7 @@ fn every_verb_has_help_with_examples() {
 #[test]
 fn wrong_names_are_answered_with_the_nearest() {
     for (words, said) in [
-        ("build --target ppc64el", "unknown target `ppc64el`; did you mean ppc64le?"),
+        ("build --target ppc64el", "unknown target `ppc64el`; did you mean ppc64le"),
         ("build --product mariabd", "unknown product `mariabd`; did you mean mariadb?"),
         ("build --release 10.11.81", "unknown release of mariadb `10.11.81`; did you mean 10.11.18?"),
         ("bench --workload point-selct", "unknown workload `point-selct`; did you mean point-select?"),
@@ -42,6 +42,8 @@ fn wrong_names_are_answered_with_the_nearest() {
     ] {
         run(words).expect_code(2).expect_said(&[said, "next: choose one of:"]);
     }
+    let distro = run("bench --target ppc64 --from distro").expect_code(2);
+    distro.expect_said(&["no distribution has packages for ppc64", "next: use --from source"]);
     run("bnech").expect_code(2).expect_said(&["'bench'"]);
     run("bench --duration-s 0").expect_code(2).expect_said(&["above 0"]);
     run("bench --connections 0").expect_code(2);

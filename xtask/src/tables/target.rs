@@ -85,6 +85,8 @@ pub struct Cpu {
     pub rust: String,
     /// How a machine's CPU is known to be the baseline or later before anything is copied there; `None`: only the
     /// bundle's probe tells.
+    // How a machine is looked at does not decide what is built: keys leave it out.
+    #[serde(skip_serializing)]
     pub cpuinfo: Option<CpuInfo>,
 }
 
