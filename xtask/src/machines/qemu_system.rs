@@ -1,7 +1,7 @@
 //! `qemu-system`: a whole emulated computer of the target, with a kernel of its own and without root on this host.
 //!
-//! The bundle is a read-only disk, made once. Each connection boots a guest with an empty data disk; an agent in it runs
-//! the programs. Nothing of it is left when it ends.
+//! The bundle is a read-only disk, made once. Each connection boots a guest with an empty data disk; an agent in it
+//! runs the programs. Nothing of it is left when it ends.
 
 mod boot;
 mod console;
