@@ -13,7 +13,7 @@ fn source_and_distro_stand_side_by_side() {
     assert_eq!(rows.len(), 1 + 8, "{}", ended.stdout);
 }
 
-/// Three targets on four machines by one command: one record a cell that can be, one row of the table a cell that cannot.
+/// Three targets on four machines by one command: a record a cell that can be, a row of the table a cell that cannot.
 #[test]
 #[ignore = "compiles the servers of all targets: cargo xtask ci matrix"]
 fn every_target_on_every_machine() {

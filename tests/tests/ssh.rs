@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use model::record::{Line, Outcome};
 use portbench_tests::namespace::{ADDRESSES, Cable};
 use portbench_tests::sshd::{Sshd, on, own_target};
-use portbench_tests::{Running, expect_nothing_left, read_record, record_files, records};
+use portbench_tests::{Running, call, expect_nothing_left, read_record, record_files, records};
 use rustix::process::Signal;
 
 /// Files below a folder; none where it is not there.
@@ -149,4 +149,53 @@ fn a_link_cut_in_mid_run_is_told_and_nothing_is_left_on_either_side() {
         _ => None,
     });
     assert_eq!(outcome, Some(Outcome::Failed));
+}
+
+/// Server on one machine, load generator on another: two accounts of the same sshd, with folders of their own.
+#[test]
+fn the_load_comes_from_a_machine_of_its_own() {
+    let (sshd, target) = (Sshd::start(&own_target()), own_target());
+    let table = sshd.machine(&target, "127.0.0.1");
+    let (a, b) = (table.replace("[loopback]", "[a]"), table.replace("[loopback]", "[b]"));
+    let b = b.replace(&sshd.work().display().to_string(), &sshd.at("other").display().to_string());
+    let address = "address = \"127.0.0.1\"\n";
+    sshd.write_machines(&format!("{a}{address}{b}{address}"));
+    let folder = records();
+    let (to, machines) = (folder.path().display().to_string(), sshd.machines().display().to_string());
+    let words = [
+        "bench",
+        "--target",
+        &target,
+        "--from",
+        "distro",
+        "--machines",
+        &machines,
+        "--server",
+        "ssh:a",
+        "--client",
+        "ssh:b",
+        "--workload",
+        "do0",
+        "--duration-s",
+        "1",
+        "--records",
+        &to,
+    ];
+    call(&words).run().expect_code(0);
+    let record = read_record(&record_files(folder.path())[0]);
+    let roles: Vec<(&str, &str)> = record
+        .iter()
+        .filter_map(|line| match line {
+            Line::Machine(up) => Some((up.role.as_str(), up.machine.as_str())),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(roles, [("server", "ssh:a"), ("client", "ssh:b")]);
+    let transport = record.iter().find_map(|line| match line {
+        Line::Workload { client, transport, .. } => Some((client.as_str(), transport.as_str())),
+        _ => None,
+    });
+    assert_eq!(transport, Some(("ssh:b", "tcp")));
+    assert!(sshd.at("other/deployments").is_dir(), "the load generator was not deployed to b");
+    expect_no_data(&sshd, Duration::from_secs(5));
 }

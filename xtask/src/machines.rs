@@ -128,7 +128,10 @@ pub fn impossible(name: &Name, target: &Target, choices: &Choices) -> Result<Opt
             (there != target.name)
                 .then(|| format!("{name} is a machine for {there}, not for {}", target.name))
         }
-        Name::QemuUser | Name::QemuSystem => None,
+        Name::QemuUser => None,
+        Name::QemuSystem => {
+            target.guest.is_none().then(|| format!("the target {} has no [guest]", target.name))
+        }
     })
 }
 

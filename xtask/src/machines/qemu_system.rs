@@ -1,7 +1,7 @@
 //! `qemu-system`: a whole emulated computer of the target, with a kernel of its own and without root on this host.
 //!
-//! The bundle is a read-only disk, made once. Each connection boots a guest with an empty data disk; an agent in it runs
-//! the programs. Nothing of it is left when it ends.
+//! The bundle is a read-only disk, made once. Each connection boots a guest with an empty data disk; an agent in it
+//! runs the programs. Nothing of it is left when it ends.
 
 mod boot;
 mod console;
@@ -185,6 +185,10 @@ impl Link for GuestLink {
 
     fn server_port(&self) -> Option<u16> {
         Some(SERVER_PORT)
+    }
+
+    fn clock_ahead_s(&self) -> Option<f64> {
+        self.guest.clock_ahead_s()
     }
 
     fn reach(&self, port: u16, from: &Elsewhere) -> Result<Reach> {

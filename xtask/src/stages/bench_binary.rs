@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 
 use crate::home::{Home, repository};
 use crate::process::{self, Logged};
-use crate::stage::hex;
+use crate::stage::{hex, key_of};
 use crate::stages::toolchain::Toolchain;
 use crate::ui;
 
@@ -36,7 +36,7 @@ impl BenchBinary {
 /// Compiles it for a target. Cargo knows what has changed.
 pub fn for_target(home: &Home, toolchain: &Toolchain) -> Result<BenchBinary> {
     let triple = &toolchain.target().rust_triple;
-    let folder = home.folder("cargo")?.join(format!("{}-{}", toolchain.target().name, toolchain.key()));
+    let folder = target_folder(home, &format!("{}-{}", toolchain.target().name, toolchain.key()))?;
     let mut cargo = toolchain.cargo();
     cargo.args(["build", "--target", triple]);
     compile(home, cargo, &folder, &toolchain.target().name)?;
@@ -45,11 +45,17 @@ pub fn for_target(home: &Home, toolchain: &Toolchain) -> Result<BenchBinary> {
 
 /// Compiles it for this host.
 pub fn for_host(home: &Home) -> Result<BenchBinary> {
-    let folder = home.folder("cargo")?.join("host");
+    let folder = target_folder(home, "host")?;
     let mut cargo = Command::new(process::cargo());
     cargo.arg("build").env_remove("RUSTFLAGS");
     compile(home, cargo, &folder, "host")?;
     finished(folder.join("release").join(PACKAGE))
+}
+
+/// Where cargo works: a folder a checkout. Cargo takes two checkouts' packages for the same, and files of the other one
+/// that are older than what it made for up to date.
+fn target_folder(home: &Home, name: &str) -> Result<PathBuf> {
+    Ok(home.folder("cargo")?.join(format!("{name}-{}", key_of(&repository())?)))
 }
 
 fn compile(home: &Home, mut cargo: Command, folder: &Path, name: &str) -> Result<()> {

@@ -49,6 +49,7 @@ pub struct Console {
     firmware: Option<String>,
     reached: BTreeMap<Stage, Duration>,
     facts: BTreeMap<String, String>,
+    facts_at: Duration,
     trouble: Option<Trouble>,
     exit: Option<i32>,
     /// The last line that was not empty.
@@ -68,6 +69,7 @@ impl Console {
             firmware: firmware.map(String::from),
             reached: BTreeMap::new(),
             facts: BTreeMap::new(),
+            facts_at: Duration::ZERO,
             trouble: None,
             exit: None,
             last: String::new(),
@@ -119,6 +121,11 @@ impl Console {
         self.facts.get(name).map(String::as_str)
     }
 
+    /// When it told them.
+    pub fn facts_at(&self) -> Duration {
+        self.facts_at
+    }
+
     fn line(&mut self, line: String, at: Duration) {
         if line.is_empty() {
             return;
@@ -150,6 +157,7 @@ impl Console {
                 self.trouble.get_or_insert(Trouble { what, memory: false });
             }
             "facts" => {
+                self.facts_at = at;
                 let pairs = rest.split_whitespace().filter_map(|pair| pair.split_once('='));
                 self.facts.extend(pairs.map(|(name, value)| (name.to_string(), value.to_string())));
             }
@@ -275,6 +283,7 @@ mod tests {
         let console = console("portbench n0 facts machine=abc page=64 kernel=6.1\n");
         assert_eq!((console.fact("page"), console.fact("kernel")), (Some("64"), Some("6.1")));
         assert_eq!(console.fact("cpus"), None);
+        assert_eq!(console.facts_at(), Duration::from_secs(49));
     }
 
     #[test]

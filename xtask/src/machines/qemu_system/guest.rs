@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
 
@@ -43,6 +43,7 @@ pub struct Guest {
     nonce: String,
     memory_mib: u32,
     slowness: f64,
+    started: SystemTime,
     // Last, so that the folder outlives the process.
     _folder: Folder,
 }
@@ -80,6 +81,15 @@ impl Guest {
     /// What its first process told of it.
     pub fn fact(&self, name: &str) -> Option<String> {
         self.console().fact(name).map(String::from)
+    }
+
+    /// Seconds that its clock is ahead of this host's, which it tells in whole seconds; `None`: it did not tell.
+    pub fn clock_ahead_s(&self) -> Option<f64> {
+        let console = self.console();
+        let there: f64 = console.fact("time")?.parse().ok()?;
+        let here = (self.started + console.facts_at()).duration_since(UNIX_EPOCH).ok()?.as_secs_f64();
+        // What it cut off is half a second on average.
+        Some(there + 0.5 - here)
     }
 
     /// When each stage was reached, for people.
@@ -136,6 +146,7 @@ impl Guest {
             nonce,
             memory_mib: plan.table.memory_mib,
             slowness: 1.0,
+            started: SystemTime::now(),
             _folder: folder,
         })
     }
@@ -179,9 +190,9 @@ impl Guest {
                 let how = self.how_it_ended(status);
                 let what = format!("the guest ended before it reached {}: {how}", stage.name());
                 let next = match plan.parts.kernel.page_kib {
-                    _ if how.contains("emory") => self.more_memory(),
-                    Some(_) => READ.into(),
-                    None => "leave --guest-kernel out, or give one that the emulator can load".into(),
+                    _ if how.contains("emory") => "choose another --guest-memory-mib: the emulator says why",
+                    Some(_) => READ,
+                    None => "leave --guest-kernel out, or give one that the emulator can load",
                 };
                 return Err(self.failure(what).next(next).into());
             }

@@ -29,8 +29,8 @@ const READY: Duration = Duration::from_secs(30);
 /// The same for making a data folder.
 const BOOTSTRAP: Duration = Duration::from_secs(60);
 
-/// Makes a server's folders and says whose data is there: nothing where it is to be made, also after an attempt that was
-/// killed before its stamp.
+/// Makes a server's folders and says whose data is there: nothing where it is to be made, also after an attempt that
+/// was killed before its stamp.
 const PREPARE: &str = r#"umask 077; cd "$1" || exit 1
 [ -e portbench.making ] && [ ! -e portbench.target ] && rm -rf data
 mkdir -p data tmp && cat >init.sql || exit 1
