@@ -81,7 +81,9 @@ pub fn make(home: &Home, target: &Target) -> Result<RustStd> {
 pub fn present(home: &Home, target: &Target) -> Result<std::result::Result<String, String>> {
     let rustc = Rustc::find()?;
     if rustc.has(&target.rust_triple) {
-        return Ok(Ok(format!("Rust {}, std by rustup", rustc.version)));
+        let whose =
+            if target.rust_triple == rustc.host { "with the host's own std" } else { "std by rustup" };
+        return Ok(Ok(format!("Rust {}, {whose}", rustc.version)));
     }
     let label = format!("{}-{}", target.name, rustc.version);
     let stage = Stage { home, name: "rust-std", label, leftover: Leftover::Discard };
