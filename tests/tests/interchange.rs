@@ -28,7 +28,7 @@ fn insert(first: u32) -> String {
              -seq*1.1e-200, seq*12345678901.2345678901, seq*16777619, 1901+seq, DATE'1999-12-31'+INTERVAL seq DAY,
              MAKETIME(seq,1,2.345678), TIMESTAMP'2001-02-03 04:05:06.789012'+INTERVAL seq HOUR,
              TIMESTAMP'2011-02-03 04:05:06.789'+INTERVAL seq DAY, CONCAT('\u{df}\u{20ac}\u{1f600} word',seq),
-             UNHEX(MD5(seq)), 1+seq%2, 1+seq%7, ST_PointFromText(CONCAT('POINT(',seq,' -1.5)')) FROM seq_1_to_100;"
+             UNHEX(MD5(seq)), 1+seq%2, 1+seq%7, ST_PointFromText(CONCAT('POINT(',seq,' -1.5)')) FROM (SELECT CAST(seq AS SIGNED) AS seq FROM seq_1_to_100) numbers;"
         );
     }
     sql
