@@ -49,7 +49,8 @@ pub fn make(home: &Home, target: &Target, wanted: &guest::Busybox) -> Result<Bus
             })?
         }
         guest::Busybox::Source { release } => {
-            let inputs = (&release.sha256, config::lines(CONFIG), &target.gnu_prefix, &target.cpu, RECIPE);
+            let inputs =
+                (&release.sha256, config::lines(CONFIG), &target.gnu_prefix, &target.cpu.flags, RECIPE);
             stage.get(&inputs, |work| build(home, target, release, work))?
         }
     };
