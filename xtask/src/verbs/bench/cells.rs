@@ -32,7 +32,7 @@ pub enum State {
     /// Nothing yet.
     Planned,
     /// There is no such thing: why.
-    Impossible(String),
+    Impossible(anyhow::Error),
     /// Built.
     Ready(Box<(Toolchain, Bundle)>),
     /// It failed.
@@ -134,7 +134,7 @@ impl Cells {
     pub fn without_record(&self) -> Vec<Absent> {
         let rows = self.all.iter().filter(|cell| !cell.recorded).filter_map(|cell| {
             let reason = match &cell.state {
-                State::Impossible(why) => format!("not possible: {why}"),
+                State::Impossible(why) => format!("not possible: {}", first_line(why)),
                 State::Failed(error) => format!("failed: {}", first_line(error)),
                 State::Planned | State::Ready(_) => "not run".into(),
                 State::Done => return None,
@@ -161,8 +161,7 @@ impl Cells {
                     first.get_or_insert(error);
                 }
                 State::Impossible(why) if none_ran => {
-                    let next = "cargo xtask targets shows what runs here";
-                    first.get_or_insert(Failure::new(Kind::WrongMachine, why).next(next).into());
+                    first.get_or_insert(why);
                 }
                 _ => {}
             }
@@ -177,15 +176,17 @@ impl Cells {
     }
 }
 
-/// Why a cell cannot exist.
-fn impossible(args: &Args, pipeline: &Pipeline, on: &Name, from: From) -> Result<Option<String>> {
+/// Why a cell cannot exist: the failure of a command that asks for nothing else.
+fn impossible(args: &Args, pipeline: &Pipeline, on: &Name, from: From) -> Result<Option<anyhow::Error>> {
     if from == From::Distro
         && !args.null
         && let Err(why) = distro::exists(&pipeline.target)
     {
-        return Ok(Some(first_line(&why)));
+        return Ok(Some(why));
     }
-    machines::impossible(on, &pipeline.target, &args.choices)
+    let why = machines::impossible(on, &pipeline.target, &args.choices)?;
+    let next = "cargo xtask targets shows what runs here";
+    Ok(why.map(|why| Failure::new(Kind::WrongMachine, why).next(next).into()))
 }
 
 /// One failure for each of several cells that it meets.
