@@ -248,6 +248,14 @@ pub fn probe(home: &Home, toolchain: &Toolchain, link: &dyn Link, deployed: &Dep
     Ok(toolchain.slowdown(&said)?.max(1.0))
 }
 
+/// A program on a machine that is of the target itself, guest or host: only the bundle's loader stands before it.
+pub fn natively(deployed: &Deployed, call: &Call) -> Vec<String> {
+    let mut words = if call.of_bundle { bundle_prefix(deployed) } else { Vec::new() };
+    words.push(call.program.display().to_string());
+    words.extend_from_slice(&call.arguments);
+    words
+}
+
 /// A time limit, scaled by how slow the machine was measured to be.
 pub fn limit(link: &dyn Link, on_hardware: Duration) -> Duration {
     on_hardware.mul_f64(link.slowdown().max(1.0))

@@ -19,7 +19,7 @@ use model::agent::Run;
 use model::message::{Caveat, CaveatKind};
 use model::record::EmulatorFacts;
 
-use super::{Call, Elsewhere, Link, Machine, Reach, bundle_prefix};
+use super::{Call, Elsewhere, Link, Machine, Reach, natively};
 use crate::failure::{Failure, Kind};
 use crate::home::Home;
 use crate::relay::{self, Relay, Transport};
@@ -144,10 +144,7 @@ struct GuestLink {
 
 impl Link for GuestLink {
     fn line(&self, call: &Call) -> Vec<String> {
-        let mut words = if call.of_bundle { bundle_prefix(&self.deployed) } else { Vec::new() };
-        words.push(call.program.display().to_string());
-        words.extend_from_slice(&call.arguments);
-        words
+        natively(&self.deployed, call)
     }
 
     fn command(&self, call: &Call) -> Command {

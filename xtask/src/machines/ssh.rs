@@ -16,7 +16,7 @@ use model::agent::{Run, SILENCE_S};
 use model::message::{Caveat, CaveatKind};
 use model::record::EmulatorFacts;
 
-use super::{Call, Elsewhere, Link, Machine, Reach, bundle_prefix};
+use super::{Call, Elsewhere, Link, Machine, Reach, natively};
 use crate::failure::{Failure, Kind};
 use crate::home::Home;
 use crate::process::quoted;
@@ -132,10 +132,7 @@ impl SshLink {
 
 impl Link for SshLink {
     fn line(&self, call: &Call) -> Vec<String> {
-        let mut words = if call.of_bundle { bundle_prefix(&self.deployed) } else { Vec::new() };
-        words.push(call.program.display().to_string());
-        words.extend_from_slice(&call.arguments);
-        words
+        natively(&self.deployed, call)
     }
 
     fn command(&self, call: &Call) -> Command {
