@@ -76,7 +76,7 @@ impl Pipeline {
 
     /// A bundle that holds the load generator alone.
     pub fn bench_bundle(&self, toolchain: &Toolchain) -> Result<Bundle> {
-        let bench = bench_binary::for_target(&self.home, toolchain)?;
+        let bench = bench_binary::for_target(&self.home, toolchain, None)?;
         let tree = InstallTree::empty(&self.home, toolchain)?;
         bundle::make(&self.home, toolchain, &self.product, &tree, &bench)
     }
@@ -84,7 +84,7 @@ impl Pipeline {
     /// The bundle: programs, bench binary, libraries, all checked.
     pub fn bundle(&self, toolchain: &Toolchain, from: From) -> Result<Bundle> {
         let tree = self.install_tree(toolchain, from)?;
-        let bench = bench_binary::for_target(&self.home, toolchain)?;
+        let bench = bench_binary::for_target(&self.home, toolchain, tree.develop())?;
         bundle::make(&self.home, toolchain, &self.product, &tree, &bench)
     }
 }

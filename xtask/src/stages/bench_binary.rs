@@ -34,11 +34,17 @@ impl BenchBinary {
 }
 
 /// Compiles it for a target. Cargo knows what has changed.
-pub fn for_target(home: &Home, toolchain: &Toolchain) -> Result<BenchBinary> {
+///
+/// `ndb`: what libndbclient's install tree holds for development; with it the load generator speaks the NDB API.
+pub fn for_target(home: &Home, toolchain: &Toolchain, ndb: Option<&Path>) -> Result<BenchBinary> {
     let triple = &toolchain.target().rust_triple;
-    let folder = target_folder(home, &format!("{}-{}", toolchain.target().name, toolchain.key()))?;
+    let kind = if ndb.is_some() { "-ndb" } else { "" };
+    let folder = target_folder(home, &format!("{}{kind}-{}", toolchain.target().name, toolchain.key()))?;
     let mut cargo = toolchain.cargo();
     cargo.args(["build", "--target", triple]);
+    if let Some(ndb) = ndb {
+        cargo.args(["--features", "ndb"]).env("PORTBENCH_NDB", ndb);
+    }
     compile(home, cargo, &folder, &toolchain.target().name)?;
     finished(folder.join(triple).join("release").join(PACKAGE))
 }

@@ -18,11 +18,14 @@ use crate::stage::{Leftover, Stage};
 use crate::stages::install_tree::{InstallTree, install};
 use crate::stages::source::SourceTree;
 use crate::stages::toolchain::Toolchain;
-use crate::tables::product::{Product, Release};
+use crate::tables::product::{Install, Product, Release};
 use crate::ui::{self, Progress};
 
 /// Raised when this file builds something else from the same inputs.
 const RECIPE: u32 = 1;
+
+/// Where what programs are compiled against stands in the stage's folder.
+const DEVELOP: &str = "develop";
 
 /// CMake settings of every product.
 const ALWAYS: [(&str, &str); 2] = [
@@ -93,14 +96,16 @@ pub fn make(home: &Home, plan: &Plan, options: &Options) -> Result<InstallTree> 
     })?;
     // A stage of its own: to install one file more is no reason to compile.
     let stage = Stage { home, name: "installs", label, leftover: Leftover::Discard };
-    let done = stage.get(&(&built.key, &plan.product.install), |work| {
-        builder(&built.folder).install(&work.join("tree"))?;
+    let done = stage.get(&(&built.key, &plan.product.install, &plan.product.develop), |work| {
+        builder(&built.folder).install(&plan.product.install, &work.join("tree"))?;
+        builder(&built.folder).install(&plan.product.develop, &work.join(DEVELOP))?;
         Ok(facts(plan, &settings))
     })?;
     Ok(InstallTree {
         folder: done.folder.join("tree"),
         key: done.key,
         library_folders: plan.toolchain.sysroot().library_folders(),
+        develop: (!plan.product.develop.is_empty()).then(|| done.folder.join(DEVELOP)),
         facts: done.receipt,
     })
 }
@@ -252,9 +257,9 @@ impl Builder<'_> {
         result
     }
 
-    fn install(&self, to: &Path) -> Result<()> {
+    fn install(&self, list: &[Install], to: &Path) -> Result<()> {
         let places = [("build", self.tree.as_path()), ("source", self.plan.source.folder())];
-        install(&self.plan.product.install, &places, to)?;
+        install(list, &places, to)?;
         let (sh, strip) = (Shell::new()?, self.plan.toolchain.target().tool("strip"));
         for program in executables(&to.join("bin"))? {
             // Symbols stay, for profiles; the debug information stays in the build folder.
@@ -265,6 +270,9 @@ impl Builder<'_> {
 }
 
 fn executables(folder: &Path) -> Result<Vec<PathBuf>> {
+    if !folder.exists() {
+        return Ok(Vec::new());
+    }
     let entries = fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
     Ok(entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| path.is_file()).collect())
 }

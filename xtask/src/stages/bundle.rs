@@ -44,7 +44,7 @@ pub struct Bundle {
 pub struct Manifest {
     /// The target's name.
     pub target: String,
-    /// Path of the server in the bundle.
+    /// Path of the SQL server in the bundle; empty where it has none.
     pub server: String,
     /// Path of the loader in the bundle.
     pub loader: String,
@@ -200,7 +200,8 @@ fn manifest(
         files.insert(relative, hex(&Sha256::digest(fs::read(path)?)));
     }
     let loader = format!("{LIBRARIES}/{}", loader_name(target));
-    Ok(Manifest { target: target.name.clone(), server: product.server.program.clone(), loader, facts, files })
+    let server = product.server().map(|server| server.program.clone()).unwrap_or_default();
+    Ok(Manifest { target: target.name.clone(), server, loader, facts, files })
 }
 
 fn pack(root: &Path, file: &Path) -> Result<()> {

@@ -37,6 +37,7 @@ pub fn exists(target: &Target) -> Result<()> {
 /// Finds the distribution's install tree, or makes it.
 pub fn make(home: &Home, target: &Target, product: &Product) -> Result<InstallTree> {
     exists(target)?;
+    let distro = product.distro()?;
     let Sysroot::Debian { architecture, suites, multiarch, .. } = &target.sysroot else {
         anyhow::bail!("{} has a distribution and no packages", target.name);
     };
@@ -46,14 +47,14 @@ pub fn make(home: &Home, target: &Target, product: &Product) -> Result<InstallTr
         label: format!("{}-{}", product.name, target.name),
         leftover: Leftover::Discard,
     };
-    let inputs = (architecture, suites, &product.distro, RECIPE);
+    let inputs = (architecture, suites, distro, RECIPE);
     let done = stage.get(&inputs, |work| {
         ui::step(
             "distro",
-            &format!("{} of {architecture} from {}", product.distro.packages.join(" "), suites.join(", ")),
+            &format!("{} of {architecture} from {}", distro.packages.join(" "), suites.join(", ")),
         );
         home.need_space(1 << 30, "the distribution's packages")?;
-        let debs = AptRoot::open(home, architecture, suites)?.download_closure(&product.distro.packages)?;
+        let debs = AptRoot::open(home, architecture, suites)?.download_closure(&distro.packages)?;
         let root = work.join("root");
         fs::create_dir_all(&root)?;
         let mut packages = Vec::new();
@@ -63,15 +64,16 @@ pub fn make(home: &Home, target: &Target, product: &Product) -> Result<InstallTr
             packages.push(debian::package_of(deb)?);
         }
         packages.sort();
-        install(&product.distro.install, &[("", &root)], &work.join("install"))?;
+        install(&distro.install, &[("", &root)], &work.join("install"))?;
         Ok(Receipt { packages })
     })?;
     let packages = done.receipt.packages;
-    let server = product.distro.packages.first();
+    let server = distro.packages.first();
     let release =
         packages.iter().find(|p| Some(&p.name) == server).map_or("unknown".into(), |p| p.version.clone());
     let folders = ["lib", "usr/lib"].map(|folder| done.folder.join("root").join(folder).join(multiarch));
     Ok(InstallTree {
+        develop: None,
         folder: done.folder.join("install"),
         // Packages of another day are another build, though the folder's name is the same.
         key: crate::stage::key_of(&(done.key, &packages))?,

@@ -17,6 +17,7 @@ pub struct InstallTree {
     pub(super) folder: PathBuf,
     pub(super) key: String,
     pub(super) library_folders: Vec<PathBuf>,
+    pub(super) develop: Option<PathBuf>,
     pub(super) facts: BundleFacts,
 }
 
@@ -29,6 +30,7 @@ impl InstallTree {
             folder,
             key: toolchain.native_key().to_string(),
             library_folders: toolchain.sysroot().library_folders(),
+            develop: None,
             facts: BundleFacts {
                 product: "bench-suite".into(),
                 origin: "source".into(),
@@ -50,6 +52,11 @@ impl InstallTree {
     /// Where the libraries that it needs are found.
     pub fn library_folders(&self) -> &[PathBuf] {
         &self.library_folders
+    }
+
+    /// What programs are compiled against; `None` where the product has nothing of the kind.
+    pub fn develop(&self) -> Option<&Path> {
+        self.develop.as_deref()
     }
 
     /// What is known of its making; `hash` and `elf` are the bundle's to fill in.

@@ -56,6 +56,7 @@ pub struct Plan<'a> {
 
 /// A running server. Dropped, it is gone.
 pub struct Server {
+    client: String,
     process: Guarded,
     log: PathBuf,
     tcp: SocketAddr,
@@ -141,12 +142,13 @@ impl Server {
 }
 
 /// The bundle's client on the server's machine, logged in.
-pub fn client(deployed: &Deployed, product: &Product, server: &Server) -> Call {
-    starter::client(deployed, product, server.socket(), &server.account)
+pub fn client(deployed: &Deployed, server: &Server) -> Call {
+    starter::client(deployed, &server.client, server.socket(), &server.account)
 }
 
 /// Makes a data folder and starts a server on it; returns when it answers.
 pub fn start(home: &Home, plan: &Plan, log_name: &str) -> Result<Server> {
+    let table = plan.product.server()?;
     let log = home.log(&format!("server-{log_name}"))?;
     fs::write(&log, "")?;
     let place = Place::make(plan.link, plan.deployed, &log, plan.data)?;
@@ -160,7 +162,7 @@ pub fn start(home: &Home, plan: &Plan, log_name: &str) -> Result<Server> {
             (reach.listen, reach.connect)
         }
     };
-    let starter = Starter { plan, place: &place, log: &log, account: &account, port, listen };
+    let starter = Starter { table, plan, place: &place, log: &log, account: &account, port, listen };
     let written_by = starter.prepare()?;
     ui::step("server", &format!("starting on {}", plan.machine));
     let (process, ready) = starter.run()?;
@@ -169,7 +171,8 @@ pub fn start(home: &Home, plan: &Plan, log_name: &str) -> Result<Server> {
     starter.read_back_placement(pid, &mut facts)?;
     facts.data_folder = Some(starter.probe_folder()?);
     let shutdown = limit(plan.link, SHUTDOWN);
-    Ok(Server { process, log, tcp, account, facts, pid, shutdown, place })
+    let client = table.client.clone();
+    Ok(Server { client, process, log, tcp, account, facts, pid, shutdown, place })
 }
 
 /// The port that was asked for, the only one that works there, or one that was free.

@@ -1,6 +1,8 @@
-//! A release's source tree, unpacked from its verified archive.
+//! A release's source tree, unpacked from its verified archive and patched.
 //!
 //! Each file keeps its time, so that make and ninja do not regenerate what the release ships, and its mode.
+
+mod series;
 
 use std::error::Error;
 use std::fs::{self, File};
@@ -21,6 +23,8 @@ use crate::stage::{Leftover, Stage};
 use crate::stages::fetch::Archive;
 use crate::tables::product::{Product, Release};
 use crate::{interrupt, ui};
+
+use series::{Patch, Series};
 
 /// Counted up when trees come out otherwise than before: older ones are not used again.
 const RECIPE: u32 = 1;
@@ -61,6 +65,8 @@ impl SourceTree {
 struct Inputs<'a> {
     sha256: &'a str,
     recipe: u32,
+    #[serde(skip_serializing_if = "<[Patch]>::is_empty")]
+    patches: &'a [Patch],
 }
 
 /// What the stamp keeps.
@@ -69,41 +75,27 @@ struct Unpacked {
     files: u64,
 }
 
-/// Finds the release's source tree, or unpacks it.
+/// Finds the release's source tree, or unpacks it and applies its series.
 ///
 /// Fails with `CorruptDownload` where the archive is damaged, and with `StageFailed` where it holds anything but one
-/// top-level folder, or where the release has patches, which this version cannot apply.
+/// top-level folder, or where a patch does not apply exactly.
 pub fn unpack(home: &Home, product: &Product, release: &Release, archive: &Archive) -> Result<SourceTree> {
-    refuse_patches(&repository().join("patches").join(&product.name).join(&release.version))?;
-    let label = format!("{}-{}", product.name, release.version);
-    let inputs = Inputs { sha256: archive.sha256(), recipe: RECIPE };
+    let series = Series::read(&repository().join("patches").join(product.source()).join(&release.version))?;
+    let label = format!("{}-{}", product.source(), release.version);
+    let inputs = Inputs { sha256: archive.sha256(), recipe: RECIPE, patches: series.patches() };
     let stage = Stage { home, name: "sources", label: label.clone(), leftover: Leftover::Discard };
     let done = stage.get(&inputs, |work| {
         home.need_space(archive.size() * GROWTH, &format!("the source of {label}"))?;
         ui::step("unpack", &label);
         let files = unpack_into(archive.path(), &work.join(TREE))?;
+        if !series.patches().is_empty() {
+            ui::step("patch", &format!("{label}: {} patches", series.patches().len()));
+            series.apply(&work.join(TREE), &home.log(&format!("patch-{label}"))?)?;
+        }
         Ok(Unpacked { files })
     })?;
-    Ok(SourceTree { folder: done.folder.join(TREE), key: done.key, patches: Vec::new() })
-}
-
-/// A series that would be left out in silence makes a wrong record: better none.
-fn refuse_patches(folder: &Path) -> Result<()> {
-    let series = folder.join("series");
-    let text = match fs::read_to_string(&series) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        text => text.with_context(|| format!("cannot read {}", series.display()))?,
-    };
-    let entries = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
-    match entries.count() {
-        0 => Ok(()),
-        n => Err(Failure::new(
-            Kind::StageFailed,
-            format!("{} lists {n} patches, which cannot be applied by this version", series.display()),
-        )
-        .next("use a newer portbench, or empty the series to build the release as it is")
-        .into()),
-    }
+    let patches = series.patches().iter().map(|patch| patch.name.clone()).collect();
+    Ok(SourceTree { folder: done.folder.join(TREE), key: done.key, patches })
 }
 
 /// Unpacks an archive so that what its one top-level folder holds comes to lie in `tree`. Returns how many files.

@@ -111,9 +111,15 @@ impl Toolchain {
         let triple = self.target.rust_triple.to_uppercase().replace('-', "_");
         cargo.env("RUSTC", &self.rust.rustc).env_remove("RUSTFLAGS").env_remove("RUSTC_WRAPPER");
         cargo.env(format!("CARGO_TARGET_{triple}_LINKER"), self.target.tool("gcc"));
+        // What the crate `cc` compiles for the target.
+        let name = self.target.rust_triple.replace('-', "_");
+        let sysroot = format!("--sysroot={}", self.sysroot.root().display());
+        cargo.env(format!("CC_{name}"), self.target.tool("gcc")).env(format!("CXX_{name}"), self.target.tool("g++"));
+        let native = format!("{} {sysroot}", self.target.cpu.flags.join(" "));
+        cargo.env(format!("CFLAGS_{name}"), &native).env(format!("CXXFLAGS_{name}"), &native);
         let flags = [
             format!("-Ctarget-cpu={}", self.target.cpu.rust),
-            format!("-Clink-arg=--sysroot={}", self.sysroot.root().display()),
+            format!("-Clink-arg={sysroot}"),
         ];
         // This form of the variable survives paths with spaces.
         cargo.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f"));

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
-use crate::failure::unknown;
+use crate::failure::{Failure, Kind, unknown};
 use crate::home::repository;
 use crate::tables::target::{ByteOrder, Target};
 
@@ -20,16 +20,57 @@ pub struct Product {
     pub description: String,
     /// Licence of the product, as SPDX has it: what patches to it follow.
     pub licence: String,
-    /// Releases; the first is the default.
+    /// The product whose releases these are, where one archive, and one patched tree, serves both.
+    #[serde(default)]
+    pub source_of: Option<String>,
+    /// Releases; the first is the default. Those of the other product where there is one.
+    #[serde(default)]
     pub release: Vec<Release>,
     /// How it is built.
     pub build: Build,
     /// What of it is installed.
     pub install: Vec<Install>,
-    /// How a data folder is made and the server started.
-    pub server: Server,
+    /// What programs that are compiled against it need, e.g. the load generator against libndbclient; not deployed.
+    #[serde(default)]
+    pub develop: Vec<Install>,
+    /// What else is built and installed where it is asked for by name.
+    #[serde(default)]
+    pub part: BTreeMap<String, Part>,
+    /// How a data folder is made and the SQL server started.
+    #[serde(default)]
+    pub server: Option<Server>,
+    /// The programs of a cluster, where the product is one.
+    #[serde(default)]
+    pub cluster: Option<Cluster>,
     /// The distribution's own packages of it.
-    pub distro: Distro,
+    #[serde(default)]
+    pub distro: Option<Distro>,
+}
+
+/// What `--with NAME` adds to a product.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Part {
+    /// One line for people.
+    pub description: String,
+    /// Ninja's targets.
+    pub targets: Vec<String>,
+    /// What of it is installed.
+    pub install: Vec<Install>,
+}
+
+/// The programs of a cluster, by their paths in the install tree.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Cluster {
+    /// The management node.
+    pub management: String,
+    /// A data node.
+    pub data: String,
+    /// The management client.
+    pub client: String,
+    /// Further arguments of an SQL server that is a node of a cluster.
+    pub server_arguments: Vec<String>,
 }
 
 /// One pinned version.
@@ -68,9 +109,10 @@ pub struct Build {
     pub disk_mib: u64,
     /// Ninja's targets.
     pub targets: Vec<String>,
-    /// CMake settings.
+    /// CMake settings; with `source-of` those of the other product stand before them.
     pub cmake: BTreeMap<String, String>,
-    /// Generated headers to be checked after configure.
+    /// Generated headers to be checked after configure; with `source-of` those of the other product, if there are none.
+    #[serde(default)]
     pub config_header: Vec<ConfigHeader>,
 }
 
@@ -85,6 +127,7 @@ pub struct ConfigHeader {
     /// Macros and their values; `{pointer-bytes}` and `{stack-direction}` stand for the target's.
     pub equal: BTreeMap<String, String>,
     /// The macro that is defined on big-endian targets only.
+    #[serde(default)]
     pub big_endian: Option<String>,
 }
 
@@ -135,7 +178,67 @@ impl Product {
     pub fn load(name: &str) -> Result<Self> {
         let mut product: Product = super::load(&repository().join("xtask/products"), "product", name)?;
         product.name = name.to_string();
+        if let Some(other) = &product.source_of {
+            let other = Product::load(other)?;
+            product.inherit(other);
+        }
         Ok(product)
+    }
+
+    /// Takes over from the product that shares the source what holds for both.
+    fn inherit(&mut self, other: Product) {
+        self.release = other.release;
+        let mut cmake = other.build.cmake;
+        cmake.append(&mut self.build.cmake);
+        self.build.cmake = cmake;
+        if self.build.config_header.is_empty() {
+            self.build.config_header = other.build.config_header;
+        }
+        self.server = self.server.take().or(other.server);
+    }
+
+    /// With these parts, which are built and installed like the rest.
+    pub fn with(mut self, parts: &[String]) -> Result<Self> {
+        let known: Vec<String> = self.part.keys().cloned().collect();
+        for name in parts {
+            let part = self.part.get(name);
+            let part = part.ok_or_else(|| unknown(&format!("part of {}", self.name), name, &known))?;
+            self.build.targets.extend(part.targets.clone());
+            self.install.extend(part.install.clone());
+        }
+        Ok(self)
+    }
+
+    /// Its SQL server; an error where none is installed.
+    pub fn server(&self) -> Result<&Server> {
+        let installed = |server: &&Server| {
+            let mut lists = self.install.iter().chain(self.distro.iter().flat_map(|distro| &distro.install));
+            lists.any(|entry| entry.to == server.program)
+        };
+        self.server.as_ref().filter(installed).ok_or_else(|| {
+            let what = format!("{} has no SQL server as it was asked for", self.name);
+            let parts = self.part.iter().find(|(_, part)| {
+                part.install.iter().any(|i| self.server.as_ref().is_some_and(|s| s.program == i.to))
+            });
+            let next = match parts {
+                Some((name, _)) => format!("add --with {name}"),
+                None => "choose a product that has one: cargo xtask products".into(),
+            };
+            Failure::new(Kind::Usage, what).next(next).into()
+        })
+    }
+
+    /// The distribution's packages of it; an error where there are none.
+    pub fn distro(&self) -> Result<&Distro> {
+        self.distro.as_ref().ok_or_else(|| {
+            let what = format!("no distribution has packages of {}", self.name);
+            Failure::new(Kind::Usage, what).next("use --from source").into()
+        })
+    }
+
+    /// The name that its source tree and its patches go by.
+    pub fn source(&self) -> &str {
+        self.source_of.as_deref().unwrap_or(&self.name)
     }
 
     /// The names of all products.

@@ -17,6 +17,9 @@ pub struct Release {
     /// The product's release; left out: its first.
     #[arg(long)]
     pub release: Option<String>,
+    /// Parts of the product that are built as well, separated by commas; see `cargo xtask products`.
+    #[arg(long = "with", value_name = "PARTS", value_delimiter = ',')]
+    pub parts: Vec<String>,
     /// Download nothing: what is not in the cache is an error.
     #[arg(long)]
     pub offline: bool,
@@ -67,7 +70,7 @@ pub struct One {
 impl Release {
     fn pipeline(&self, target: &str, options: Options) -> Result<Pipeline> {
         let target = Target::load(target)?;
-        let product = Product::load(&self.product)?;
+        let product = Product::load(&self.product)?.with(&self.parts)?;
         let release = product.release(self.release.as_deref())?.clone();
         let home = Home::open()?.offline(self.offline);
         Ok(Pipeline { home, target, product, release, offline: self.offline, options })

@@ -38,7 +38,7 @@ pub fn run(args: Args) -> Result<()> {
     let mut standing = args.stand.up()?;
     let server = args.stand.serve(&standing, &args.start, "shell")?;
     let (link, deployed) = (&*standing.link, &standing.deployed);
-    let client = server::client(deployed, &standing.pipeline.product, &server);
+    let client = server::client(deployed, &server);
     let mut call = match (args.sql, args.command.as_slice()) {
         (true, more) => client.clone().args(more.iter().cloned()),
         (false, []) => Call { program: "/bin/sh".into(), ..Call::default() }.args(["-i"]),

@@ -21,7 +21,7 @@ use crate::placement;
 use crate::process::{self, Guarded, OnOurDeath};
 use crate::stages::bundle::BENCH;
 use crate::stages::deployment::Deployed;
-use crate::tables::product::{Product, Server as Table};
+use crate::tables::product::Server as Table;
 use crate::{interrupt, relay, ui};
 
 /// How long a server may take to be ready on hardware; an emulator gets as many times more as it is slower.
@@ -40,6 +40,8 @@ else : >portbench.making; fi"#;
 
 /// A server that is being started.
 pub struct Starter<'a> {
+    /// The product's.
+    pub table: &'a Table,
     /// From what.
     pub plan: &'a Plan<'a>,
     /// In which folders.
@@ -55,10 +57,6 @@ pub struct Starter<'a> {
 }
 
 impl Starter<'_> {
-    fn table(&self) -> &Table {
-        &self.plan.product.server
-    }
-
     fn call(&self) -> Call {
         let deployed = self.plan.deployed;
         let share = deployed.file("share");
@@ -71,7 +69,7 @@ impl Starter<'_> {
             ("character-sets-dir", share.join("charsets")),
             ("plugin-dir", deployed.file("lib")),
         ];
-        let mut call = Call::of(deployed, &self.table().program).args(["--no-defaults"]);
+        let mut call = Call::of(deployed, &self.table.program).args(["--no-defaults"]);
         call = call.args(folders.iter().map(|(name, path)| format!("--{name}={}", path.display())));
         call = call.args(self.arguments());
         if self.plan.link.runs_as_root() {
@@ -85,8 +83,8 @@ impl Starter<'_> {
 
     fn arguments(&self) -> Vec<String> {
         let simulated = !self.plan.link.has_native_io();
-        let more = if simulated { self.table().simulated_io_arguments.as_slice() } else { &[] };
-        self.table().arguments.iter().chain(more).chain(self.plan.more_arguments).cloned().collect()
+        let more = if simulated { self.table.simulated_io_arguments.as_slice() } else { &[] };
+        self.table.arguments.iter().chain(more).chain(self.plan.more_arguments).cloned().collect()
     }
 
     /// Makes the folders, the file of accounts, and, where there is none yet, the server's system tables.
@@ -119,11 +117,11 @@ impl Starter<'_> {
 
     /// Lets the server make its system tables from the SQL files of its release.
     fn bootstrap(&self) -> Result<()> {
-        let mut text = self.table().bootstrap_first.join("\n") + "\n";
-        for file in &self.table().bootstrap {
+        let mut text = self.table.bootstrap_first.join("\n") + "\n";
+        for file in &self.table.bootstrap {
             let path = self.plan.deployed.copy.join(file);
             let sql = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-            let without = self.table().bootstrap_without.as_deref();
+            let without = self.table.bootstrap_without.as_deref();
             for line in sql.lines().filter(|line| without.is_none_or(|part| !line.contains(part))) {
                 text.push_str(line);
                 text.push('\n');
@@ -230,7 +228,7 @@ impl Starter<'_> {
     /// Asks the server, through the bundle's own client, for what it really runs with.
     pub fn read_back(&self, ready: Duration, data_written_by: Option<String>) -> Result<ServerFacts> {
         let asked = requested(&self.arguments());
-        let mut names: Vec<&str> = self.table().settings.iter().map(String::as_str).collect();
+        let mut names: Vec<&str> = self.table.settings.iter().map(String::as_str).collect();
         names.extend(asked.keys().map(String::as_str));
         let list = names.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(",");
         let query = format!("SHOW GLOBAL VARIABLES WHERE Variable_name IN ({list})");
@@ -302,7 +300,7 @@ impl Starter<'_> {
     }
 
     fn query(&self, query: &str) -> Result<String> {
-        let call = client(self.plan.deployed, self.plan.product, self.place.socket(), self.account);
+        let call = client(self.plan.deployed, &self.table.client, self.place.socket(), self.account);
         let call = call.args(["--batch", "--skip-column-names", "--execute", query]);
         self.ask(&call, "the bundle's client", "")
     }
@@ -327,8 +325,8 @@ impl Starter<'_> {
 }
 
 /// The bundle's client, logged in.
-pub fn client(deployed: &Deployed, product: &Product, socket: &Path, account: &Account) -> Call {
-    let mut call = Call::of(deployed, &product.server.client).args([
+pub fn client(deployed: &Deployed, program: &str, socket: &Path, account: &Account) -> Call {
+    let mut call = Call::of(deployed, program).args([
         "--no-defaults".to_string(),
         format!("--user={}", account.user),
         format!("--socket={}", socket.display()),

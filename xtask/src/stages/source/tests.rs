@@ -141,14 +141,3 @@ fn a_damaged_archive_says_so() {
     flipped[at] ^= 1;
     refused(&flipped, Kind::CorruptDownload, "is damaged");
 }
-
-#[test]
-fn a_series_with_patches_is_refused_and_an_empty_one_is_not() {
-    let folder = tempfile::tempdir().unwrap();
-    refuse_patches(folder.path()).unwrap();
-    fs::write(folder.path().join("series"), "# none yet\n\n").unwrap();
-    refuse_patches(folder.path()).unwrap();
-    fs::write(folder.path().join("series"), "# one\n0001-crc32.patch\n").unwrap();
-    let message = refuse_patches(folder.path()).unwrap_err().to_string();
-    assert!(message.contains("lists 1 patches, which cannot be applied by this version"), "{message}");
-}
