@@ -114,13 +114,12 @@ impl Toolchain {
         // What the crate `cc` compiles for the target.
         let name = self.target.rust_triple.replace('-', "_");
         let sysroot = format!("--sysroot={}", self.sysroot.root().display());
-        cargo.env(format!("CC_{name}"), self.target.tool("gcc")).env(format!("CXX_{name}"), self.target.tool("g++"));
+        cargo
+            .env(format!("CC_{name}"), self.target.tool("gcc"))
+            .env(format!("CXX_{name}"), self.target.tool("g++"));
         let native = format!("{} {sysroot}", self.target.cpu.flags.join(" "));
         cargo.env(format!("CFLAGS_{name}"), &native).env(format!("CXXFLAGS_{name}"), &native);
-        let flags = [
-            format!("-Ctarget-cpu={}", self.target.cpu.rust),
-            format!("-Clink-arg={sysroot}"),
-        ];
+        let flags = [format!("-Ctarget-cpu={}", self.target.cpu.rust), format!("-Clink-arg={sysroot}")];
         // This form of the variable survives paths with spaces.
         cargo.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f"));
         cargo

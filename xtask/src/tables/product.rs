@@ -33,6 +33,9 @@ pub struct Product {
     /// What programs that are compiled against it need, e.g. the load generator against libndbclient; not deployed.
     #[serde(default)]
     pub develop: Vec<Install>,
+    /// The suite that `bench` runs unless another is named.
+    #[serde(default = "smoke")]
+    pub suite: String,
     /// What else is built and installed where it is asked for by name.
     #[serde(default)]
     pub part: BTreeMap<String, Part>,
@@ -45,6 +48,10 @@ pub struct Product {
     /// The distribution's own packages of it.
     #[serde(default)]
     pub distro: Option<Distro>,
+}
+
+fn smoke() -> String {
+    "smoke".into()
 }
 
 /// What `--with NAME` adds to a product.

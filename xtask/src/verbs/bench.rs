@@ -10,10 +10,11 @@ use std::str::FromStr;
 use anyhow::Result;
 
 use super::common::What;
+use super::stand::Start;
 use crate::failure::{Failure, Kind, kind_of};
 use crate::machines::name::Name;
 use crate::machines::{self, Choices};
-use crate::pipeline::From;
+use crate::pipeline::{From, Pipeline};
 use crate::stages::record;
 use crate::tables::suite::{Planned, Suite};
 use crate::{report, ui};
@@ -40,9 +41,9 @@ pub struct Args {
     on: Vec<Name>,
     #[command(flatten)]
     choices: Choices,
-    /// The suite of workloads.
-    #[arg(long, default_value = "smoke")]
-    suite: String,
+    /// The suite of workloads; left out: the product's own.
+    #[arg(long)]
+    suite: Option<String>,
     /// Where the programs come from; both: a record each, side by side.
     #[arg(long, value_enum, value_delimiter = ',', default_value = "source")]
     from: Vec<From>,
@@ -58,28 +59,14 @@ pub struct Args {
     /// Where the load generator runs: `target` (on the server's machine), `host`, or ssh:NAME.
     #[arg(long, value_name = "WHERE", default_value = "target")]
     client: Client,
-    /// CPUs that the server is bound to, e.g. 0-3,8.
-    #[arg(long, value_name = "LIST")]
-    server_cpus: Option<CpuList>,
+    #[command(flatten)]
+    start: Start,
     /// CPUs that the load generator is bound to.
     #[arg(long, value_name = "LIST")]
     client_cpus: Option<CpuList>,
-    /// NUMA node that the server's memory is bound to, and its CPUs unless --server-cpus names some.
-    #[arg(long, value_name = "NODE")]
-    numa_node: Option<u32>,
     /// Use TCP instead of a UNIX socket.
     #[arg(long)]
     tcp: bool,
-    /// The server's TCP port; left out: a free one.
-    #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
-    port: Option<u16>,
-    /// A data folder on the server's machine that is made if it is empty, used as it is otherwise, and kept; not
-    /// on qemu-system, whose disks go with the guest.
-    #[arg(long, value_name = "FOLDER")]
-    data: Option<PathBuf>,
-    /// A further argument of the server, e.g. --server-arg=--innodb-buffer-pool-size=1073741824; read back after start.
-    #[arg(long = "server-arg", value_name = "ARGUMENT")]
-    server_arguments: Vec<String>,
     /// Bench the harness itself: no server, every operation completes at once.
     #[arg(long, conflicts_with_all = ["tcp", "port", "server_arguments", "data", "server_cpus", "numa_node"])]
     null: bool,
@@ -145,30 +132,32 @@ fn positive(text: &str) -> Result<f64, String> {
 
 /// Benches every cell of the matrix that was asked for, and prints one table.
 pub fn run(args: Args) -> Result<()> {
-    let plan = plan(&args)?;
+    refuse_shared_data(&args)?;
     let mut cells = Cells::new(&args)?;
+    let plans = cells.pipelines.iter().map(|pipeline| plan(&args, pipeline)).collect::<Result<Vec<_>>>()?;
     let mut records = Vec::new();
-    let result = execute(&args, &plan, &mut cells, &mut records);
+    let result = execute(&args, &plans, &mut cells, &mut records);
     show(&args, &cells, &records)?;
     result?;
     cells.verdict()
 }
 
 /// Everything is built before anything is timed.
-fn execute(args: &Args, plan: &[Planned], cells: &mut Cells, records: &mut Vec<PathBuf>) -> Result<()> {
+fn execute(args: &Args, plans: &[Plan], cells: &mut Cells, records: &mut Vec<PathBuf>) -> Result<()> {
     let home = cells.pipelines[0].home.clone();
     let generator = Generator::prepare(args, &home)?;
-    let common = Common { args, plan, generator: &generator };
+    let common = Common { args, generator: &generator };
     if args.null && args.client == Client::Host {
         cells.all.clear();
-        return common.null_on_host(&cells.pipelines[0], records);
+        return common.null_on_host(&cells.pipelines[0], &plans[0], records);
     }
     cells.prepare(&args.choices)?;
     for index in 0..cells.all.len() {
         let cell = &cells.all[index];
         let State::Ready(parts) = &cell.state else { continue };
         let before = records.len();
-        let result = common.cell(&cells.pipelines[cell.pipeline], cell, parts, records);
+        let result =
+            common.cell(&cells.pipelines[cell.pipeline], &plans[cell.pipeline], cell, parts, records);
         cells.all[index].recorded = records.len() > before;
         match result {
             Ok(()) => cells.all[index].state = State::Done,
@@ -201,26 +190,34 @@ fn show(args: &Args, cells: &Cells, records: &[PathBuf]) -> Result<()> {
     Ok(())
 }
 
-fn plan(args: &Args) -> Result<Vec<Planned>> {
-    let mut plan = Suite::load(&args.suite)?.plan(&args.workload)?;
-    for planned in &mut plan {
+/// What is run of a product.
+struct Plan {
+    /// The suite's name.
+    suite: String,
+    /// Its workloads, with what the flags say.
+    workloads: Vec<Planned>,
+}
+
+fn plan(args: &Args, pipeline: &Pipeline) -> Result<Plan> {
+    let suite = args.suite.clone().unwrap_or_else(|| pipeline.product.suite.clone());
+    let mut workloads = Suite::load(&suite)?.plan(&args.workload)?;
+    for planned in &mut workloads {
         planned.load.connections = args.connections.unwrap_or(planned.load.connections);
         planned.load.duration_s = args.duration_s.unwrap_or(planned.load.duration_s);
     }
     // The same load twice would be the same row twice.
-    plan.dedup();
-    args.on.iter().filter(|_| args.data.is_some()).try_for_each(machines::keeps_data)?;
-    if let (Some(_), true) = (&args.data, args.target_count() > 1 || args.on.len() > 1 || args.from.len() > 1)
-    {
+    workloads.dedup();
+    Ok(Plan { suite, workloads })
+}
+
+/// One data folder is one server's.
+fn refuse_shared_data(args: &Args) -> Result<()> {
+    args.on.iter().filter(|_| args.start.data.is_some()).try_for_each(machines::keeps_data)?;
+    let several = args.what.count() > 1 || args.on.len() > 1 || args.from.len() > 1;
+    if args.start.data.is_some() && several {
         return Err(Failure::new(Kind::Usage, "--data is one folder, but several servers were asked for")
             .next("bench them one after the other, each with the same --data")
             .into());
     }
-    Ok(plan)
-}
-
-impl Args {
-    fn target_count(&self) -> usize {
-        self.what.target.len()
-    }
+    Ok(())
 }

@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 
+use crate::failure::{Failure, Kind};
 use crate::home::Home;
 use crate::pipeline::Pipeline;
 use crate::stages::build::Options;
@@ -11,9 +12,9 @@ use crate::tables::target::Target;
 /// The release of a product.
 #[derive(clap::Args)]
 pub struct Release {
-    /// The product; see `cargo xtask products`.
-    #[arg(long, short, default_value = "mariadb")]
-    pub product: String,
+    /// The product; see `cargo xtask products`. Verbs that build take several, separated by commas.
+    #[arg(long, short, value_delimiter = ',', default_value = "mariadb")]
+    pub product: Vec<String>,
     /// The product's release; left out: its first.
     #[arg(long)]
     pub release: Option<String>,
@@ -51,7 +52,7 @@ pub struct How {
 pub struct What {
     /// The targets, separated by commas; see `cargo xtask targets`.
     #[arg(long, short, value_delimiter = ',', default_value = "ppc64le")]
-    pub target: Vec<String>,
+    target: Vec<String>,
     #[command(flatten)]
     product: Release,
     #[command(flatten)]
@@ -68,13 +69,51 @@ pub struct One {
 }
 
 impl Release {
-    fn pipeline(&self, target: &str, options: Options) -> Result<Pipeline> {
+    /// The products, each once.
+    fn products(&self) -> Result<Vec<&str>> {
+        let all = once(&self.product);
+        if all.len() > 1 && self.release.is_some() {
+            let what = "--release is of one product, but several were named";
+            return Err(Failure::new(Kind::Usage, what).next("leave --release out").into());
+        }
+        Ok(all)
+    }
+
+    /// The product, where a verb is about one.
+    fn product(&self) -> Result<&str> {
+        match self.products()?.as_slice() {
+            [one] => Ok(one),
+            _ => Err(Failure::new(Kind::Usage, "this verb is about one product").next("name one").into()),
+        }
+    }
+
+    /// The parts that are asked for of a product: of several, those that it has.
+    fn parts_of(&self, product: &Product) -> Vec<String> {
+        let several = once(&self.product).len() > 1;
+        let wanted = self.parts.iter().filter(|part| !several || product.part.contains_key(*part));
+        wanted.cloned().collect()
+    }
+
+    fn pipeline(&self, product: &str, target: &str, options: Options) -> Result<Pipeline> {
         let target = Target::load(target)?;
-        let product = Product::load(&self.product)?.with(&self.parts)?;
+        let product = Product::load(product)?;
+        let parts = self.parts_of(&product);
+        let product = product.with(&parts)?;
         let release = product.release(self.release.as_deref())?.clone();
         let home = Home::open()?.offline(self.offline);
         Ok(Pipeline { home, target, product, release, offline: self.offline, options })
     }
+}
+
+/// The words, each once.
+fn once(words: &[String]) -> Vec<&str> {
+    let mut all: Vec<&str> = Vec::new();
+    words.iter().map(String::as_str).for_each(|word| {
+        if !all.contains(&word) {
+            all.push(word)
+        }
+    });
+    all
 }
 
 impl How {
@@ -86,7 +125,7 @@ impl How {
 impl Which {
     /// Reads the tables that the flags name.
     pub fn pipeline(&self, options: Options) -> Result<Pipeline> {
-        self.product.pipeline(&self.target, options)
+        self.product.pipeline(self.product.product()?, &self.target, options)
     }
 }
 
@@ -98,19 +137,24 @@ impl One {
 }
 
 impl What {
-    /// Reads the tables that the flags name: one pipeline a target, each once.
+    /// Reads the tables that the flags name: one pipeline a target and product, each once.
     pub fn pipelines(&self) -> Result<Vec<Pipeline>> {
-        let mut names: Vec<&String> = Vec::new();
-        self.target.iter().for_each(|name| {
-            if !names.contains(&name) {
-                names.push(name)
+        let mut all = Vec::new();
+        for target in once(&self.target) {
+            for product in self.product.products()? {
+                all.push(self.product.pipeline(product, target, self.how.options()?)?);
             }
-        });
-        names.into_iter().map(|name| self.pipeline(name)).collect()
+        }
+        Ok(all)
     }
 
-    /// The same for a target of another name.
+    /// How many pipelines that is.
+    pub fn count(&self) -> usize {
+        once(&self.target).len() * once(&self.product.product).len()
+    }
+
+    /// The same for a target of another name, where there is one product.
     pub fn pipeline(&self, target: &str) -> Result<Pipeline> {
-        self.product.pipeline(target, self.how.options()?)
+        self.product.pipeline(self.product.product()?, target, self.how.options()?)
     }
 }

@@ -31,25 +31,25 @@ pub struct Stand {
     from: From,
 }
 
-/// How the server of a [`Stand`] is started.
+/// How a server is started.
 #[derive(clap::Args)]
 pub struct Start {
     /// The server's TCP port; left out: a free one.
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
-    port: Option<u16>,
+    pub port: Option<u16>,
     /// A data folder on the machine that is made if it is empty, used as it is otherwise, and kept; not on
     /// qemu-system, whose disks go with the guest.
     #[arg(long, value_name = "FOLDER")]
-    data: Option<PathBuf>,
-    /// A further argument of the server; read back after start.
+    pub data: Option<PathBuf>,
+    /// A further argument of the server, e.g. --server-arg=--innodb-buffer-pool-size=1073741824; read back after start.
     #[arg(long = "server-arg", value_name = "ARGUMENT")]
-    server_arguments: Vec<String>,
+    pub server_arguments: Vec<String>,
     /// CPUs that the server is bound to, e.g. 0-3,8.
     #[arg(long, value_name = "LIST")]
-    server_cpus: Option<CpuList>,
-    /// NUMA node that the server's memory is bound to.
+    pub server_cpus: Option<CpuList>,
+    /// NUMA node that the server's memory is bound to, and its CPUs unless --server-cpus names some.
     #[arg(long, value_name = "NODE")]
-    numa_node: Option<u32>,
+    pub numa_node: Option<u32>,
 }
 
 /// A bundle on a machine that is up.

@@ -9,9 +9,9 @@ use model::record::{Header, Line, MachineUp, Outcome, PlacementFacts, RecordedEr
 use model::request::Backend;
 use xshell::{Shell, cmd};
 
-use super::Args;
 use super::cells::Cell;
 use super::client::{Generator, Up};
+use super::{Args, Plan};
 use crate::failure::{Failure, Kind, kind_of};
 use crate::home::repository;
 use crate::machines::{self, Link};
@@ -23,7 +23,6 @@ use crate::stages::record::{self, Writer};
 use crate::stages::run::{self, Workload};
 use crate::stages::server::{self, Server};
 use crate::stages::toolchain::Toolchain;
-use crate::tables::suite::Planned;
 use crate::{host, interrupt, process, ui};
 
 /// The flags that place a load generator.
@@ -33,8 +32,6 @@ const CLIENT_FLAGS: Flags = Flags { cpus: "--client-cpus", numa_node: "--numa-no
 pub struct Common<'a> {
     /// The flags.
     pub args: &'a Args,
-    /// The workloads.
-    pub plan: &'a [Planned],
     /// The load generator.
     pub generator: &'a Generator,
 }
@@ -44,12 +41,13 @@ impl Common<'_> {
     pub fn cell(
         &self,
         pipeline: &Pipeline,
+        plan: &Plan,
         cell: &Cell,
         (toolchain, bundle): &(Toolchain, Bundle),
         records: &mut Vec<PathBuf>,
     ) -> Result<()> {
         let execution =
-            Execution { common: self, pipeline, machine: cell.on.to_string(), bundle: Some(bundle) };
+            Execution { common: self, pipeline, plan, machine: cell.on.to_string(), bundle: Some(bundle) };
         execution.recorded(records, |record| {
             let machine = machines::open(&cell.on, &pipeline.home, toolchain, &self.args.choices)?;
             ui::step("deploy", &format!("{} on {}", bundle.manifest().label(), cell.on));
@@ -69,11 +67,11 @@ impl Common<'_> {
     }
 
     /// The null back-end on this host: neither machine nor bundle.
-    pub fn null_on_host(&self, pipeline: &Pipeline, records: &mut Vec<PathBuf>) -> Result<()> {
+    pub fn null_on_host(&self, pipeline: &Pipeline, plan: &Plan, records: &mut Vec<PathBuf>) -> Result<()> {
         let Generator::Host(binary) = self.generator else {
             anyhow::bail!("no load generator for this host")
         };
-        let execution = Execution { common: self, pipeline, machine: "local".into(), bundle: None };
+        let execution = Execution { common: self, pipeline, plan, machine: "local".into(), bundle: None };
         execution.recorded(records, |record| execution.workloads(&Up::Host(binary, true), None, record))
     }
 }
@@ -81,6 +79,7 @@ impl Common<'_> {
 struct Execution<'a> {
     common: &'a Common<'a>,
     pipeline: &'a Pipeline,
+    plan: &'a Plan,
     machine: String,
     /// `None`: the null back-end on this host.
     bundle: Option<&'a Bundle>,
@@ -133,13 +132,13 @@ impl Execution<'_> {
             bench_binary_sha256: sha256,
             command: std::env::args().skip(1).collect(),
             target: target.clone(),
-            suite: args.suite.clone(),
+            suite: self.plan.suite.clone(),
             bundle,
             machine: host::facts(&self.machine),
             placement: PlacementFacts {
-                server_cpus: args.server_cpus.clone(),
+                server_cpus: args.start.server_cpus.clone(),
                 client_cpus: args.client_cpus.clone(),
-                numa_node: args.numa_node,
+                numa_node: args.start.numa_node,
             },
         }
     }
@@ -148,7 +147,7 @@ impl Execution<'_> {
     fn on(&self, link: &dyn Link, deployed: &Deployed, record: &mut Writer) -> Result<()> {
         let args = self.args();
         let facts = self.machine_up(link, deployed, &self.machine, "server", record)?;
-        let placement = Placement { cpus: args.server_cpus.clone(), numa_node: args.numa_node };
+        let placement = Placement { cpus: args.start.server_cpus.clone(), numa_node: args.start.numa_node };
         let placement = machines::place_server(&placement, link, &self.machine, &facts)?;
         let client = self.common.generator.up(args, link, deployed)?;
         let mut client_facts = facts;
@@ -226,7 +225,7 @@ impl Execution<'_> {
         let slowdown = client.slowdown().max(there);
         let log = self.pipeline.home.log(&format!("client-{}", file_stem(record)))?;
         let name = args.client.to_string();
-        for (index, planned) in self.common.plan.iter().enumerate() {
+        for (index, planned) in self.plan.workloads.iter().enumerate() {
             interrupt::check()?;
             let same_kernel = client.elsewhere().is_none();
             let backend = server.as_ref().map_or(Backend::Null, |(server, _)| Backend::Server {
@@ -256,11 +255,11 @@ impl Execution<'_> {
             link,
             deployed,
             product: &self.pipeline.product,
-            more_arguments: &self.args().server_arguments,
-            port: self.args().port,
+            more_arguments: &self.args().start.server_arguments,
+            port: self.args().start.port,
             placement,
             client: client.elsewhere(),
-            data: self.args().data.as_deref(),
+            data: self.args().start.data.as_deref(),
         };
         let server = server::start(&self.pipeline.home, &plan, &file_stem(record))?;
         record.append(&Line::Server(server.facts().clone()))?;
