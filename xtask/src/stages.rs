@@ -9,6 +9,7 @@ pub mod emulator;
 pub mod fetch;
 pub mod guest;
 pub mod install_tree;
+pub mod original;
 pub mod record;
 pub mod run;
 pub mod rust_std;

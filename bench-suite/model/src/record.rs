@@ -49,6 +49,13 @@ pub enum Line {
         #[cfg_attr(feature = "schema", schemars(rename = "said"))]
         said: Message,
     },
+    /// The original of workload `index`, run beside it on the same servers.
+    Compared {
+        /// The workload's place in the suite.
+        index: u32,
+        /// What it gave.
+        ran: Compared,
+    },
     /// A warning about the whole record.
     Caveat(Caveat),
     /// Last line.
@@ -60,6 +67,34 @@ pub enum Line {
         /// RFC 3339, UTC.
         ended_at: String,
     },
+}
+
+/// One run of a program that a workload is modelled on, by that program's own words.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Compared {
+    /// The program, e.g. `flexAsynch`.
+    pub program: String,
+    /// Its arguments.
+    pub arguments: Vec<String>,
+    /// Its phases in their order.
+    pub phases: Vec<ComparedPhase>,
+    /// CPU time of the whole process, user and system, in seconds; `None` where it cannot be seen.
+    pub cpu_s: Option<f64>,
+}
+
+/// One phase of a program that a workload is modelled on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ComparedPhase {
+    /// Its name, e.g. `insert`.
+    pub phase: String,
+    /// Operations.
+    pub operations: u64,
+    /// Seconds that they took, by the program's own clock.
+    pub elapsed_s: f64,
 }
 
 /// Where the numbers come from.

@@ -16,7 +16,6 @@ use rustix::process::Signal;
 use crate::failure::{Failure, Kind};
 use crate::process::{self, Guarded, OnOurDeath, TICK};
 use crate::stages::record::Writer;
-use crate::stages::server::Server;
 use crate::tables::suite::Planned;
 use crate::ui::Progress;
 use crate::{interrupt, relay, ui};
@@ -25,6 +24,12 @@ use crate::{interrupt, relay, ui};
 const BESIDES: Duration = Duration::from_secs(60);
 /// How long a client may take to say its last words after the server is gone or Ctrl-C came.
 const LAST_WORDS: Duration = Duration::from_secs(15);
+
+/// What a workload cannot do without.
+pub trait Watched {
+    /// The failure of what has ended although nobody asked it to; `None` while it lives.
+    fn lost(&mut self) -> Result<Option<Failure>>;
+}
 
 /// A workload to be run.
 pub struct Workload<'a> {
@@ -46,7 +51,7 @@ pub struct Workload<'a> {
 pub fn run(
     workload: &Workload,
     command: Command,
-    server: Option<&mut Server>,
+    watched: &mut [&mut dyn Watched],
     record: &mut Writer,
 ) -> Result<Measurement> {
     let planned = workload.planned;
@@ -68,7 +73,7 @@ pub fn run(
         workload: planned.workload.clone(),
         load: planned.load.clone(),
     };
-    let last = Watch { workload, label: &label }.run(command, &request, server, record)?;
+    let last = Watch { workload, label: &label }.run(command, &request, watched, record)?;
     match last {
         Message::Finished(measurement) => Ok(*measurement),
         Message::Failed(failed) => Err(failure(&failed, workload, &label).into()),
@@ -82,6 +87,15 @@ pub fn run(
     }
 }
 
+fn first_lost(watched: &mut [&mut dyn Watched]) -> Result<Option<Failure>> {
+    for one in watched {
+        if let Some(failure) = one.lost()? {
+            return Ok(Some(failure));
+        }
+    }
+    Ok(None)
+}
+
 struct Watch<'a> {
     workload: &'a Workload<'a>,
     label: &'a str,
@@ -93,7 +107,7 @@ impl Watch<'_> {
         &self,
         command: Command,
         request: &Request,
-        mut server: Option<&mut Server>,
+        watched: &mut [&mut dyn Watched],
         record: &mut Writer,
     ) -> Result<Message> {
         let (reader, writer) = std::io::pipe()?;
@@ -133,10 +147,8 @@ impl Watch<'_> {
                 client.signal(Signal::INT);
                 until = until.min(Instant::now() + LAST_WORDS);
             }
-            if lost.is_none()
-                && let Some(server) = server.as_deref_mut()
-            {
-                lost = server.lost()?;
+            if lost.is_none() {
+                lost = first_lost(watched)?;
                 if lost.is_some() {
                     until = until.min(Instant::now() + LAST_WORDS);
                 }
@@ -147,10 +159,8 @@ impl Watch<'_> {
         }
         progress.finish();
         // The server may have gone together with the client's last words.
-        if lost.is_none()
-            && let Some(server) = server
-        {
-            lost = server.lost()?;
+        if lost.is_none() {
+            lost = first_lost(watched)?;
         }
         self.verdict(client, last, lost)
     }

@@ -4,7 +4,7 @@ mod io_method;
 mod place;
 mod settings;
 mod starter;
-mod watch;
+pub mod watch;
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -23,6 +23,7 @@ use crate::placement::Placement;
 use crate::process::{self, Guarded};
 use crate::stage::hex;
 use crate::stages::deployment::Deployed;
+use crate::stages::run::Watched;
 use crate::tables::product::Product;
 use crate::{relay, ui};
 
@@ -108,21 +109,6 @@ impl Server {
         self.place.socket()
     }
 
-    /// The failure of a server that has ended although nobody asked it to; `None` while it lives.
-    pub fn lost(&mut self) -> Result<Option<Failure>> {
-        let Some(status) = self.process.ended()? else { return Ok(None) };
-        if let Some(failure) = relay::failure(status, &self.log) {
-            return Ok(Some(failure));
-        }
-        let tail = process::indented(&process::tail(&self.log, 12));
-        let what = format!("the server ended in mid-run: {}\n{tail}", process::ending(status));
-        Ok(Some(
-            Failure::new(Kind::ServerLost, what)
-                .log(&self.log)
-                .next("read the log's last lines; then run it again"),
-        ))
-    }
-
     /// Asks it to end, waits, and ends it if it does not. A server that crashes while it shuts down is told.
     pub fn stop(mut self) -> Result<()> {
         self.process.stop(self.shutdown)?;
@@ -138,6 +124,22 @@ impl Server {
             }
             _ => Ok(()),
         }
+    }
+}
+
+impl Watched for Server {
+    fn lost(&mut self) -> Result<Option<Failure>> {
+        let Some(status) = self.process.ended()? else { return Ok(None) };
+        if let Some(failure) = relay::failure(status, &self.log) {
+            return Ok(Some(failure));
+        }
+        let tail = process::indented(&process::tail(&self.log, 12));
+        let what = format!("the server ended in mid-run: {}\n{tail}", process::ending(status));
+        Ok(Some(
+            Failure::new(Kind::ServerLost, what)
+                .log(&self.log)
+                .next("read the log's last lines; then run it again"),
+        ))
     }
 }
 

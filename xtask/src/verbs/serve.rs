@@ -4,6 +4,7 @@ use anyhow::Result;
 use model::request::Endpoint;
 
 use super::stand::{Stand, Start};
+use crate::stages::run::Watched;
 use crate::{interrupt, process, ui};
 
 /// Build (where needed), deploy, start a server and leave it up until Ctrl-C.

@@ -20,7 +20,7 @@ use crate::placement::{Allowed, Flags, Placement};
 use crate::stages::bundle::{BENCH, Bundle};
 use crate::stages::deployment::Deployed;
 use crate::stages::record::{self, Writer};
-use crate::stages::run::{self, Workload};
+use crate::stages::run::{self, Watched, Workload};
 use crate::stages::server::{self, Server};
 use crate::stages::toolchain::Toolchain;
 use crate::{host, interrupt, process, ui};
@@ -236,7 +236,9 @@ impl Execution<'_> {
             let workload =
                 Workload { index: index as u32, planned, backend, client: &name, slowdown, log: &log };
             let command = client.command(&self.client_placement());
-            run::run(&workload, command, server.as_mut().map(|(server, _)| &mut **server), record)?;
+            let mut watched: Vec<&mut dyn Watched> =
+                server.iter_mut().map(|(server, _)| &mut **server as &mut dyn Watched).collect();
+            run::run(&workload, command, &mut watched, record)?;
             interrupt::check()?;
         }
         Ok(())

@@ -1,0 +1,93 @@
+//! NDB's own flexAsynch, run on the cluster that our workload runs on, so that the two can be held against each other.
+
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::Result;
+use model::record::{Compared, ComparedPhase};
+use nix::sys::resource::{UsageWho, getrusage};
+
+use crate::failure::{Failure, Kind};
+use crate::machines::{Call, Link, limit};
+use crate::process::{self, OnOurDeath};
+use crate::stages::server::watch;
+use crate::relay;
+
+/// How long it may take on hardware.
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// Runs it to its end and returns what it printed of each phase.
+///
+/// Its CPU time is that of the process and all its threads; it is known only where the process is a child of ours.
+pub fn run(link: &dyn Link, call: &Call, log: &Path) -> Result<Compared> {
+    let (mut reader, writer) = std::io::pipe()?;
+    let errors = process::append(log)?;
+    let before = children_cpu_s()?;
+    let command = link.command(call);
+    let mut child = process::spawn_with(
+        "flexAsynch",
+        command,
+        OnOurDeath::Kill,
+        [Stdio::null(), writer.into(), errors.into()],
+    )?;
+    let reading = std::thread::spawn(move || {
+        let mut text = String::new();
+        std::io::Read::read_to_string(&mut reader, &mut text).map(|_| text)
+    });
+    let status = watch::end(&mut child, limit(link, LIMIT))?;
+    drop(child);
+    let text = reading.join().map_err(|_| anyhow::anyhow!("the reader of flexAsynch's output panicked"))??;
+    std::io::Write::write_all(&mut process::append(log)?, text.as_bytes())?;
+    if let Some(failure) = status.and_then(|status| relay::failure(status, log)) {
+        return Err(failure.into());
+    }
+    let phases = phases(&text);
+    if !status.is_some_and(|status| status.success()) || phases.len() != 5 {
+        let how = status.map_or("it did not end in its time".into(), process::ending);
+        let tail: Vec<&str> = text.lines().rev().take(6).collect();
+        let tail = tail.into_iter().rev().collect::<Vec<_>>().join("\n");
+        let what = format!("flexAsynch: {how}, {} of 5 phases\n{}", phases.len(), process::indented(&tail));
+        return Err(Failure::new(Kind::StageFailed, what).log(log).next("read the log").into());
+    }
+    let cpu_s = if link.is_here() { Some(children_cpu_s()? - before) } else { None };
+    Ok(Compared { program: "flexAsynch".into(), arguments: call.arguments.clone(), phases, cpu_s })
+}
+
+/// CPU seconds of all children that have ended, user and system.
+fn children_cpu_s() -> Result<f64> {
+    let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
+    let seconds = |time: nix::sys::time::TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
+    Ok(seconds(usage.user_time()) + seconds(usage.system_time()))
+}
+
+/// What `NdbTimer::printTransactionStatistics` prints once a phase: insert, read, update, read, delete.
+fn phases(text: &str) -> Vec<ComparedPhase> {
+    text.lines().filter_map(phase).collect()
+}
+
+/// `76800 transactions, 76800 insert total time = 320 ms`.
+fn phase(line: &str) -> Option<ComparedPhase> {
+    let rest = line.split_once(" transactions, ")?.1;
+    let (done, time) = rest.split_once(" total time = ")?;
+    let (operations, name) = done.split_once(' ')?;
+    let milliseconds: f64 = time.strip_suffix(" ms")?.trim().parse().ok()?;
+    let operations: u64 = operations.parse().ok()?;
+    Some(ComparedPhase { phase: name.to_string(), operations, elapsed_s: milliseconds / 1e3 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn its_phases_are_read_in_order() {
+        let text = "Executing inserts\n76800 transactions, 76800 insert total time = 320 ms\n\
+                    Average 0.004167 ms/transaction, 0.004167 ms/insert.\n\
+                    76800 transactions, 153600 read total time = 260 ms\n";
+        let found = phases(text);
+        assert_eq!(found.len(), 2);
+        assert_eq!((found[0].phase.as_str(), found[0].operations, found[0].elapsed_s), ("insert", 76800, 0.32));
+        assert_eq!((found[1].phase.as_str(), found[1].operations), ("read", 153_600));
+    }
+}
