@@ -14,6 +14,7 @@ pub mod cpu;
 pub mod engine;
 pub mod facts;
 pub mod failure;
+pub mod flexasync;
 pub mod measure;
 pub mod monitor;
 pub mod output;

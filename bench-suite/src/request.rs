@@ -3,7 +3,7 @@
 use std::io::Read;
 
 use model::message::FailedKind;
-use model::request::{Backend, Endpoint, Load, Workload};
+use model::request::{Backend, Endpoint, Flexasync, Load, Workload};
 use model::{PROTOCOL_VERSION, Request};
 
 use crate::failure::Failure;
@@ -51,6 +51,17 @@ fn check(request: &Request) -> Result<(), Failure> {
     if let Workload::PointSelect { rows, .. } = request.workload {
         between("rows", rows, 1, MAX_ROWS)?;
     }
+    if let Workload::Flexasync(workload) = &request.workload {
+        check_flexasync(workload)?;
+        if !matches!(request.backend, Backend::Ndb { .. }) {
+            return Err(bad("flexasync needs an NDB Cluster; it has no other back-end"));
+        }
+    }
+    if let Backend::Ndb { connect_string, .. } = &request.backend
+        && connect_string.trim().is_empty()
+    {
+        return Err(bad("the connect string is empty"));
+    }
     if let Backend::Server { endpoint, account, .. } = &request.backend {
         check_endpoint(endpoint)?;
         if account.user.contains('\0') || account.password.contains('\0') {
@@ -58,6 +69,21 @@ fn check(request: &Request) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+fn check_flexasync(workload: &Flexasync) -> Result<(), Failure> {
+    // NDB's own limits: transactions of an Ndb object, columns and words of a row.
+    between("parallel", workload.parallel.into(), 1, 1024)?;
+    between("transactions", workload.transactions.into(), 1, 1 << 20)?;
+    between("operations", workload.operations.into(), 1, 1024)?;
+    between("attributes", workload.attributes.into(), 1, 500)?;
+    between("attribute_words", workload.attribute_words.into(), 1, 2000)?;
+    let words = u64::from(workload.attributes - 1) * u64::from(workload.attribute_words) + 2;
+    between("words of a row", words, 2, 7000)?;
+    between("tables", workload.tables.into(), 1, 100)?;
+    between("load_factor", workload.load_factor.into(), 40, 99)?;
+    between("operations of a phase", workload.operations_of_a_phase(), 1, 1 << 31)?;
+    workload.loops.map_or(Ok(()), |loops| between("loops", loops.into(), 1, 1 << 20))
 }
 
 fn check_endpoint(endpoint: &Endpoint) -> Result<(), Failure> {

@@ -15,7 +15,7 @@ use crate::measure::{self, Timed};
 use crate::monitor::{Monitor, Watch};
 use crate::output::{self, Output};
 use crate::workloads::{self, Workload};
-use crate::{preflight, transport};
+use crate::{flexasync, preflight, transport};
 
 /// A run in progress.
 pub struct Session<'a> {
@@ -37,6 +37,9 @@ pub fn run(
     output: &mut Output,
     interrupted: &Arc<AtomicBool>,
 ) -> Result<Measurement, Failure> {
+    if let request::Workload::Flexasync(workload) = &request.workload {
+        return flexasync::run(request, workload, output, interrupted);
+    }
     let cores = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
     let load = &request.load;
     let mut session = Session {
@@ -44,7 +47,7 @@ pub fn run(
         output,
         interrupted,
         threads: load.threads.unwrap_or(cores.min(load.connections)),
-        workload: workloads::make(&request.workload, load.seed),
+        workload: workloads::make(&request.workload, load.seed)?,
     };
     match &request.backend {
         request::Backend::Null => session.against_null(),
@@ -56,6 +59,7 @@ pub fn run(
             };
             session.against_server(&server, *server_pid)
         }
+        request::Backend::Ndb { .. } => Err(workloads::needs_sql(&request.workload)),
     }
 }
 

@@ -38,6 +38,13 @@ pub enum Message {
     },
     /// Progress of the timed part.
     Interval(Interval),
+    /// What one part of a workload measured, where it has several: flexasync's phases. `Finished` sums them up.
+    Part {
+        /// Its name, e.g. `insert`.
+        part: String,
+        /// What it measured.
+        measured: Box<Measurement>,
+    },
     /// Something that a reader of the result must know.
     Caveat(Caveat),
     /// Last line of a run that measured something.
@@ -207,7 +214,7 @@ pub enum EndedBy {
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Measurement {
-    /// `unix`, `tcp` or `none` (null back-end).
+    /// `unix`, `tcp`, `ndb` or `none` (null back-end).
     pub transport: String,
     /// Authentication plugin the server asked for; `None` with the null back-end.
     pub authentication: Option<String>,
@@ -280,6 +287,8 @@ pub enum FailedKind {
     WrongData,
     /// The server went away in the run.
     ServerLost,
+    /// The server refused an operation for good.
+    Refused,
     /// A reply did not follow the protocol.
     Protocol,
     /// The timed part ended without a single operation that succeeded; `partial` has the errors.

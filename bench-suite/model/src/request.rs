@@ -36,6 +36,14 @@ pub enum Backend {
         /// machine.
         server_pid: Option<u32>,
     },
+    /// An NDB Cluster, through the NDB API.
+    Ndb {
+        /// The management servers, as NDB writes them: `host:port`, separated by commas.
+        connect_string: String,
+        /// The data nodes' processes as the bench binary sees them, to read their CPU time; empty where they are on
+        /// other machines.
+        server_pids: Vec<u32>,
+    },
 }
 
 /// Where a server listens. Never `localhost`, which means a socket to some clients and TCP to others.
@@ -98,11 +106,82 @@ pub enum Workload {
     },
     /// `DO 0`: the least a server can do for a query.
     Do0,
+    /// Keyed operations through the NDB API, as NDB's own flexAsynch does them.
+    Flexasync(Flexasync),
+}
+
+/// Phases insert, read, update, read, delete over the same keys. In parentheses: what flexAsynch calls it. Its threads (`-t`)
+/// are the load's connections.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Flexasync {
+    /// Transactions that each thread has in flight (`-p`), 1 to 1024.
+    pub parallel: u32,
+    /// Rounds of `parallel` transactions that each thread does in each phase (`-o`).
+    pub transactions: u32,
+    /// Operations in each transaction (`-c`).
+    pub operations: u32,
+    /// Attributes of a row, one of them in the key (`-a`), 1 to 500.
+    pub attributes: u32,
+    /// 32-bit words of each attribute that is not in the key (`-s`).
+    pub attribute_words: u32,
+    /// Tables; threads take turns at them (`-num_tables`).
+    pub tables: u32,
+    /// By NdbRecord, whole rows at once (`-ndbrecord`).
+    pub ndb_record: bool,
+    /// Where a transaction's coordinator is (`-no_hint`, `-local`).
+    pub coordinator: Coordinator,
+    /// Load factor of the hash index in per cent (`-load_factor`), 40 to 99.
+    pub load_factor: u32,
+    /// Whether the tables are logged and checkpointed (not `-temp`).
+    pub logging: bool,
+    /// When operations are sent (`-adaptive`, `-force`, `-non_adaptive`).
+    pub send: SendWhen,
+    /// Times that all phases are done (`-l`); `None`: until the time limit of the load is over.
+    pub loops: Option<u32>,
+}
+
+/// Where a transaction's coordinator is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub enum Coordinator {
+    /// On the data node that has the row.
+    Key,
+    /// Wherever the API thinks fit (`-no_hint`).
+    Any,
+    /// On one data node a thread (`-local 1`).
+    Thread,
+    /// On the data nodes in turn (`-local 2`).
+    RoundRobin,
+    /// On a data node at random (`-local 3`).
+    Random,
+}
+
+/// When operations are sent to the data nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub enum SendWhen {
+    /// By how full the API's buffers are.
+    Adaptive,
+    /// At once.
+    Forced,
+    /// Each 10 milliseconds.
+    NonAdaptive,
+}
+
+impl Flexasync {
+    /// Operations of one phase of one thread.
+    pub fn operations_of_a_phase(&self) -> u64 {
+        u64::from(self.parallel) * u64::from(self.transactions) * u64::from(self.operations)
+    }
 }
 
 impl Workload {
     /// Every workload's name, for messages that suggest one.
-    pub const NAMES: [&str; 2] = ["point-select", "do0"];
+    pub const NAMES: [&str; 3] = ["point-select", "do0", "flexasync"];
 
     /// Name with its variant, as tables print it: `point-select/prepared`, `do0`.
     pub fn label(&self) -> String {
@@ -110,6 +189,7 @@ impl Workload {
             Workload::PointSelect { statement: Statement::Prepared, .. } => "point-select/prepared".into(),
             Workload::PointSelect { statement: Statement::Text, .. } => "point-select/text".into(),
             Workload::Do0 => "do0".into(),
+            Workload::Flexasync(_) => "flexasync".into(),
         }
     }
 }
@@ -130,7 +210,7 @@ pub enum Statement {
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Load {
-    /// Connections, 1 or more. With the null back-end: independent loops.
+    /// Connections, 1 or more. With the null back-end: independent loops; with the NDB API: threads.
     pub connections: u32,
     /// Client threads; `None`: as many as cores, at most `connections`.
     pub threads: Option<u32>,

@@ -36,14 +36,21 @@ pub trait Workload: Send + Sync {
     fn verify(&self, control: &mut Control) -> Result<Vec<DataCheck>, Failure>;
 }
 
-/// The workload that `request` asks for.
-pub fn make(request: &model::request::Workload, seed: u64) -> Arc<dyn Workload> {
+/// The workload that `request` asks for; those that are not of SQL are refused.
+pub fn make(request: &model::request::Workload, seed: u64) -> Result<Arc<dyn Workload>, Failure> {
     match *request {
         model::request::Workload::PointSelect { statement, rows } => {
-            Arc::new(point_select::PointSelect::new(statement, rows, seed))
+            Ok(Arc::new(point_select::PointSelect::new(statement, rows, seed)))
         }
-        model::request::Workload::Do0 => Arc::new(do0::Do0),
+        model::request::Workload::Do0 => Ok(Arc::new(do0::Do0)),
+        model::request::Workload::Flexasync(_) => Err(needs_sql(request)),
     }
+}
+
+/// A workload and a back-end that do not belong together.
+pub fn needs_sql(request: &model::request::Workload) -> Failure {
+    let what = format!("{} needs another back-end: SQL workloads a server, flexasync an NDB Cluster", request.label());
+    Failure::new(FailedKind::BadRequest, what)
 }
 
 /// SplitMix64's finaliser: neighbouring inputs give unrelated outputs, at the cost of two multiplications.

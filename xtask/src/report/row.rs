@@ -10,7 +10,7 @@ use super::{Absent, kind_name};
 const REASON: usize = 100;
 
 /// One row.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Row {
     pub target: String,
     pub machine: String,
@@ -19,12 +19,17 @@ pub struct Row {
     pub build: String,
     /// `None`: there is no workload.
     pub workload: Option<Asked>,
+    /// The record's number of that workload.
+    pub index: u32,
+    /// One part of it, e.g. a phase.
+    pub part: Option<String>,
     pub measured: Option<Measurement>,
     pub data: Option<&'static str>,
     pub status: Status,
 }
 
 /// What was asked for.
+#[derive(Clone)]
 pub struct Asked {
     pub label: String,
     pub client: String,
@@ -80,7 +85,8 @@ pub fn of(record: &[Line]) -> Vec<Row> {
     let mut rows: Vec<Row> = Vec::new();
     for line in record {
         match line {
-            Line::Workload { workload, load, client, transport, .. } => rows.push(Row {
+            Line::Workload { index, workload, load, client, transport } => rows.push(Row {
+                index: *index,
                 workload: Some(Asked {
                     label: workload.label(),
                     client: client.clone(),
@@ -90,10 +96,11 @@ pub fn of(record: &[Line]) -> Vec<Row> {
                 status: Status::plain("no result"),
                 ..Row::of_header(header)
             }),
+            Line::Message { index, said: Message::Part { part, measured } } => {
+                take_part(&mut rows, *index, part, measured);
+            }
             Line::Message { index, said } => {
-                if let Some(row) = rows.get_mut(*index as usize) {
-                    row.take(said);
-                }
+                rows.iter_mut().filter(|row| row.index == *index).for_each(|row| row.take(said));
             }
             Line::End { outcome, error, .. } => {
                 let status = Status::of_end(*outcome, error.as_ref());
@@ -114,6 +121,18 @@ pub fn of(record: &[Line]) -> Vec<Row> {
     let page_bytes = page_bytes(record);
     rows.iter_mut().for_each(|row| row.page_bytes = page_bytes);
     rows
+}
+
+/// A part of a workload is a row of its own; the first takes the place of the workload's.
+fn take_part(rows: &mut Vec<Row>, index: u32, part: &str, measured: &Measurement) {
+    let Some(last) = rows.iter().rposition(|row| row.index == index && row.workload.is_some()) else { return };
+    if rows[last].part.is_some() {
+        let row = rows[last].clone();
+        rows.push(row);
+    }
+    let at = if rows[last].part.is_some() { rows.len() - 1 } else { last };
+    rows[at].part = Some(part.to_string());
+    rows[at].measured = Some(measured.clone());
 }
 
 /// Rows for cells that have no record.
@@ -166,11 +185,15 @@ impl Row {
             Message::Finished(measured) => {
                 let interrupted = measured.ended_by == EndedBy::Interrupted;
                 self.status = Status::plain(if interrupted { "interrupted" } else { "ok" });
-                self.measured = Some((**measured).clone());
+                if self.part.is_none() {
+                    self.measured = Some((**measured).clone());
+                }
             }
             Message::Failed(failed) => {
                 self.status = Status::failed(&kind_name(&failed.kind), &failed.detail);
-                self.measured = failed.partial.as_deref().cloned();
+                if self.part.is_none() {
+                    self.measured = failed.partial.as_deref().cloned();
+                }
             }
             _ => {}
         }
@@ -193,7 +216,10 @@ impl Row {
         let none = || "-".to_string();
         let mut cells = match &self.workload {
             Some(asked) => vec![
-                asked.label.clone(),
+                match &self.part {
+                    Some(part) => format!("{}/{part}", asked.label),
+                    None => asked.label.clone(),
+                },
                 format!("{}/{}", asked.client, asked.transport),
                 asked.connections.to_string(),
             ],

@@ -63,10 +63,12 @@ pub fn run(
         transport: match &workload.backend {
             Backend::Null => "none".into(),
             Backend::Server { endpoint, .. } => endpoint.transport().into(),
+            Backend::Ndb { .. } => "ndb".into(),
         },
     })?;
     let label = planned.workload.label();
-    ui::step("bench", &format!("{label}, {}", ui::counted(planned.load.connections.into(), "connection")));
+    let of = if matches!(workload.backend, Backend::Ndb { .. }) { "thread" } else { "connection" };
+    ui::step("bench", &format!("{label}, {}", ui::counted(planned.load.connections.into(), of)));
     let request = Request {
         protocol_version: PROTOCOL_VERSION,
         backend: workload.backend.clone(),
@@ -217,6 +219,7 @@ fn failure(failed: &Failed, workload: &Workload, label: &str) -> Failure {
         | FailedKind::Authentication
         | FailedKind::Limit
         | FailedKind::Prepare
+        | FailedKind::Refused
         | FailedKind::Protocol
         | FailedKind::NothingSucceeded
         | FailedKind::Internal => Kind::StageFailed,

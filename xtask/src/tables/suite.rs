@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::ops::RangeInclusive;
 
 use anyhow::Result;
-use model::request::{Load, Statement, Workload};
+use model::request::{Coordinator, Flexasync, Load, SendWhen, Statement, Workload};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 
@@ -52,12 +52,12 @@ pub struct Entry {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct Written {
-    /// Its name: `point-select` or `do0`.
+    /// Its name, e.g. `point-select`.
     #[serde(deserialize_with = "known_workload")]
     name: String,
-    /// Connections.
-    #[serde(deserialize_with = "connections")]
-    connections: u32,
+    /// Connections; flexasync has threads alone.
+    #[serde(default, deserialize_with = "connections")]
+    connections: Option<u32>,
     /// `prepared` or `text`; for workloads with a choice.
     statement: Option<Statement>,
     /// Rows of the table; for workloads with one.
@@ -66,6 +66,90 @@ struct Written {
     /// Client threads; left out: as many as cores.
     #[serde(default, deserialize_with = "threads")]
     threads: Option<u32>,
+    /// What flexasync does.
+    flexasync: Option<WrittenFlexasync>,
+}
+
+/// flexasync's parameters as people write them; what is left out is what flexAsynch would do.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct WrittenFlexasync {
+    parallel: u32,
+    transactions: u32,
+    #[serde(default = "one")]
+    operations: u32,
+    attributes: u32,
+    #[serde(default = "one")]
+    attribute_words: u32,
+    #[serde(default = "one")]
+    tables: u32,
+    #[serde(default)]
+    ndb_record: bool,
+    #[serde(default = "by_key")]
+    coordinator: Coordinator,
+    #[serde(default = "load_factor")]
+    load_factor: u32,
+    #[serde(default = "yes")]
+    logging: bool,
+    #[serde(default = "adaptive")]
+    send: SendWhen,
+    loops: Option<u32>,
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn by_key() -> Coordinator {
+    Coordinator::Key
+}
+
+fn load_factor() -> u32 {
+    80
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn adaptive() -> SendWhen {
+    SendWhen::Adaptive
+}
+
+impl WrittenFlexasync {
+    /// `Err` where a value is out of NDB's bounds.
+    fn checked(self) -> Result<Flexasync, String> {
+        let WrittenFlexasync { parallel, transactions, operations, attributes, attribute_words, .. } = self;
+        let bounds = [
+            ("parallel", parallel, 1..=1024),
+            ("transactions", transactions, 1..=1 << 20),
+            ("operations", operations, 1..=1024),
+            ("attributes", attributes, 1..=500),
+            ("attribute-words", attribute_words, 1..=2000),
+            ("tables", self.tables, 1..=100),
+            ("load-factor", self.load_factor, 40..=99),
+        ];
+        for (name, value, allowed) in bounds {
+            if !allowed.contains(&value) {
+                let (least, most) = (allowed.start(), allowed.end());
+                return Err(format!("flexasync: `{name}` is {value}, must be {least} to {most}"));
+            }
+        }
+        Ok(Flexasync {
+            parallel,
+            transactions,
+            operations,
+            attributes,
+            attribute_words,
+            tables: self.tables,
+            ndb_record: self.ndb_record,
+            coordinator: self.coordinator,
+            load_factor: self.load_factor,
+            logging: self.logging,
+            send: self.send,
+            loops: self.loops,
+        })
+    }
 }
 
 /// A workload ready to be asked for.
@@ -133,7 +217,14 @@ impl TryFrom<Written> for Entry {
 
     /// `Err` where fields do not belong together.
     fn try_from(written: Written) -> Result<Self, String> {
-        let Written { name, connections, statement, rows, threads } = written;
+        let Written { name, connections, statement, rows, threads, flexasync } = written;
+        if name == "flexasync" {
+            return flexasync_entry(connections, threads, statement.is_some() || rows.is_some(), flexasync);
+        }
+        let connections = connections.ok_or_else(|| format!("{name}: needs `connections`"))?;
+        if flexasync.is_some() {
+            return Err(format!("{name}: has no `flexasync`"));
+        }
         if threads.is_some_and(|threads| threads > connections) {
             return Err(format!("{name}: has more `threads` than `connections`"));
         }
@@ -151,6 +242,20 @@ impl TryFrom<Written> for Entry {
         };
         Ok(Entry { workload, connections, threads })
     }
+}
+
+fn flexasync_entry(
+    connections: Option<u32>,
+    threads: Option<u32>,
+    of_sql: bool,
+    flexasync: Option<WrittenFlexasync>,
+) -> Result<Entry, String> {
+    if connections.is_some() || of_sql {
+        return Err("flexasync: has `threads`, and neither `connections` nor `statement` nor `rows`".into());
+    }
+    let threads = threads.ok_or("flexasync: needs `threads`")?;
+    let parameters = flexasync.ok_or("flexasync: needs `flexasync`, its parameters")?.checked()?;
+    Ok(Entry { workload: Workload::Flexasync(parameters), connections: threads, threads: None })
 }
 
 fn names() -> Vec<String> {
@@ -179,8 +284,8 @@ fn seconds<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
     in_range(f64::deserialize(from)?, f64::MIN_POSITIVE..=MAX_SECONDS, "seconds above 0")
 }
 
-fn connections<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
-    in_range(u32::deserialize(from)?, 1..=MAX_CONNECTIONS, "1 or more")
+fn connections<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
+    in_range(u32::deserialize(from)?, 1..=MAX_CONNECTIONS, "1 or more").map(Some)
 }
 
 fn threads<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {

@@ -23,7 +23,7 @@ use crate::{interrupt, setup};
 )]
 pub struct Args {
     /// The jobs, in the order in which they are given.
-    #[arg(value_enum, default_values = ["lint", "unit", "end-to-end"])]
+    #[arg(value_enum, default_values = ["lint", "unit", "end-to-end", "cluster"])]
     jobs: Vec<Job>,
 }
 
@@ -37,13 +37,29 @@ enum Job {
     /// The built programs against real servers, guests and an sshd; compiles the server of one target from source: the
     /// one whose file alone changed since $PORTBENCH_CI_BASE (left out: the commit before), else the hardest one.
     EndToEnd,
-    /// Every target's server from source; not part of the default: a quarter of an hour a target.
+    /// NDB Cluster, compiled for this host's own target: topologies, failures, flexasync beside flexAsynch.
+    Cluster,
+    /// MySQL on every machine of this host; not part of the default: its server compiles for three quarters of an hour.
+    Mysql,
+    /// NDB's own tests on the hardest target, emulated; not part of the default.
+    Port,
+    /// Every product for every target from source; not part of the default: hours.
     Cross,
     /// Every target on every machine, from source, and what takes as long; not part of the default.
     Matrix,
     /// criterion's benches of primitives; not part of the default.
     Bench,
 }
+
+/// The files of `tests/tests`, by the job that runs them; those of `matrix` run with `--ignored`.
+const END_TO_END: [&str; 9] = [
+    "bench", "cli", "failures", "processes", "interchange", "guest", "ssh", "ssh_refused", "relay",
+];
+const CLUSTER: [&str; 2] = ["cluster", "flexasync"];
+const MYSQL: [&str; 1] = ["mysql"];
+const PORT: [&str; 1] = ["ndb_port"];
+#[cfg(test)]
+const MATRIX: [&str; 1] = ["matrix"];
 
 /// Runs the jobs; the first that fails ends the run.
 pub fn run(args: Args) -> Result<()> {
@@ -88,19 +104,19 @@ fn steps(job: Job) -> Result<Vec<Command>> {
             vec![cargo("test --locked --workspace --exclude portbench-tests")]
         }
         Job::EndToEnd => {
-            prepare()?;
-            let packages = setup::FOR_TESTS.map(|(name, _)| name.to_string());
-            setup::ensure_packages(&Home::open()?, &packages)?;
             let target = changed::built_target()?;
             ui::step("ci", &format!("the server that is compiled here is {target}'s"));
-            let mut test = cargo("test --locked --package portbench-tests -- --test-threads 1");
+            let mut test = end_to_end(&cargo, &END_TO_END)?;
             test.env("PORTBENCH_TEST_BUILT", target);
             vec![test]
         }
+        Job::Cluster => vec![end_to_end(&cargo, &CLUSTER)?],
+        Job::Mysql => vec![end_to_end(&cargo, &MYSQL)?],
+        Job::Port => vec![end_to_end(&cargo, &PORT)?],
         Job::Cross => {
             prepare()?;
-            let targets = Target::names()?.join(",");
-            vec![cargo(&format!("xtask build --target {targets}"))]
+            let (products, targets) = (Product::names()?.join(","), Target::names()?.join(","));
+            vec![cargo(&format!("xtask build --product {products} --target {targets}"))]
         }
         Job::Matrix => {
             prepare()?;
@@ -108,6 +124,15 @@ fn steps(job: Job) -> Result<Vec<Command>> {
         }
         Job::Bench => vec![cargo("bench --locked --package bench-suite")],
     })
+}
+
+/// The end-to-end tests of these files.
+fn end_to_end(cargo: &impl Fn(&str) -> Command, files: &[&str]) -> Result<Command> {
+    prepare()?;
+    let packages = setup::FOR_TESTS.map(|(name, _)| name.to_string());
+    setup::ensure_packages(&Home::open()?, &packages)?;
+    let files: Vec<String> = files.iter().map(|file| format!("--test {file}")).collect();
+    Ok(cargo(&format!("test --locked --package portbench-tests {} -- --test-threads 1", files.join(" "))))
 }
 
 /// Packages for every target and product, so that no test finds one missing.
@@ -152,5 +177,21 @@ fn step(command: Command) -> Result<()> {
                     .into());
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_file_of_end_to_end_tests_belongs_to_one_job() {
+        let mut named: Vec<&str> = [&END_TO_END[..], &CLUSTER, &MYSQL, &PORT, &MATRIX].concat();
+        named.sort_unstable();
+        let entries = std::fs::read_dir(repository().join("tests/tests")).unwrap();
+        let stem = |path: std::path::PathBuf| path.file_stem().unwrap().to_string_lossy().into_owned();
+        let mut there: Vec<String> = entries.map(|entry| stem(entry.unwrap().path())).collect();
+        there.sort_unstable();
+        assert_eq!(named, there);
     }
 }
