@@ -101,10 +101,11 @@ pub fn make(home: &Home, plan: &Plan, options: &Options) -> Result<InstallTree> 
         builder(&built.folder).install(&plan.product.develop, &work.join(DEVELOP))?;
         Ok(facts(plan, &settings))
     })?;
+    let own = build.library_folders.iter().map(|folder| built.folder.join("cmake").join(folder));
     Ok(InstallTree {
         folder: done.folder.join("tree"),
         key: done.key,
-        library_folders: plan.toolchain.sysroot().library_folders(),
+        library_folders: own.chain(plan.toolchain.sysroot().library_folders()).collect(),
         develop: (!plan.product.develop.is_empty()).then(|| done.folder.join(DEVELOP)),
         facts: done.receipt,
     })
@@ -169,7 +170,7 @@ impl Builder<'_> {
         let (source, tree) = (self.plan.source.folder(), &self.tree);
         // The build keeps its own: a toolchain's folder may go, and this one be continued.
         let toolchain = self.folder.join("toolchain.cmake");
-        fs::copy(self.plan.toolchain.cmake_file(), &toolchain)?;
+        fs::write(&toolchain, self.toolchain_text()?)?;
         let mut settings: Vec<String> =
             self.settings.iter().map(|(name, value)| format!("-D{name}={value}")).collect();
         if let Some(program) = launcher {
@@ -204,6 +205,14 @@ impl Builder<'_> {
         self.tree.ancestors().find(|folder| self.plan.source.folder().starts_with(folder))
     }
 
+    /// The toolchain's file; programs that the build starts find the build's own libraries as well.
+    fn toolchain_text(&self) -> Result<String> {
+        let text = fs::read_to_string(self.plan.toolchain.cmake_file())?;
+        let folders = self.plan.product.build.library_folders.iter().map(|folder| self.tree.join(folder));
+        let folders: String = folders.map(|folder| format!("{}:", folder.display())).collect();
+        Ok(text.replace("--library-path;", &format!("--library-path;{folders}")))
+    }
+
     fn check_configured(&self) -> Result<()> {
         let target = self.plan.toolchain.target();
         let mut wrong = Vec::new();
@@ -231,7 +240,8 @@ impl Builder<'_> {
     fn compile(&self) -> Result<()> {
         ui::step("compile", &self.plan.product.build.targets.join(" "));
         if let Err(error) = self.ninja(self.options.jobs) {
-            let raced = process::tail(self.log, 40).contains("No such file or directory");
+            let tail = process::tail(self.log, 40);
+            let raced = tail.contains("No such file or directory") && !tail.contains("loading shared libraries");
             if !raced || crate::interrupt::requested() {
                 return Err(error);
             }

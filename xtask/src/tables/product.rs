@@ -116,6 +116,9 @@ pub struct Build {
     pub disk_mib: u64,
     /// Ninja's targets.
     pub targets: Vec<String>,
+    /// Folders of the build folder that hold libraries which its programs, also those that run in the build, need.
+    #[serde(default)]
+    pub library_folders: Vec<String>,
     /// CMake settings; with `source-of` those of the other product stand before them.
     pub cmake: BTreeMap<String, String>,
     /// Generated headers to be checked after configure; with `source-of` those of the other product, if there are none.
@@ -198,6 +201,9 @@ impl Product {
         let mut cmake = other.build.cmake;
         cmake.append(&mut self.build.cmake);
         self.build.cmake = cmake;
+        if self.build.library_folders.is_empty() {
+            self.build.library_folders = other.build.library_folders;
+        }
         if self.build.config_header.is_empty() {
             self.build.config_header = other.build.config_header;
         }
