@@ -36,6 +36,9 @@ pub struct Args {
     /// A data folder of the user's instead: made if it is not there, and kept
     #[arg(long, value_name = "FOLDER")]
     data: Option<PathBuf>,
+    /// Further free ports that are told
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    more_ports: u16,
 }
 
 /// A server's folders.
@@ -91,10 +94,20 @@ impl Place {
         Ok(place)
     }
 
-    /// What is told of it, with a port that was free a moment ago.
-    pub fn told(&self) -> io::Result<model::agent::Place> {
-        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
-        Ok(model::agent::Place { data: self.data.clone(), socket: self.sockets.join("s"), port })
+    /// What is told of it, with ports that were free a moment ago.
+    pub fn told(&self, more_ports: u16) -> io::Result<model::agent::Place> {
+        // All are held at once, so that no two are the same.
+        let held: Vec<TcpListener> = (0..=more_ports)
+            .map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)))
+            .collect::<io::Result<_>>()?;
+        let mut ports = held.iter().map(|l| Ok(l.local_addr()?.port())).collect::<io::Result<Vec<u16>>>()?;
+        let port = ports.remove(0);
+        Ok(model::agent::Place {
+            data: self.data.clone(),
+            socket: self.sockets.join("s"),
+            port,
+            more_ports: ports,
+        })
     }
 }
 
@@ -168,7 +181,7 @@ fn hold(args: &Args) -> io::Result<()> {
         Some(data) => Place::keep(data)?,
         None => Place::make(&args.below)?,
     };
-    let line = serde_json::to_string(&place.told()?)?;
+    let line = serde_json::to_string(&place.told(args.more_ports)?)?;
     // Whoever asked may have gone.
     writeln!(io::stdout(), "{line}")?;
     let ended = over.clone();
@@ -224,11 +237,12 @@ mod tests {
     fn a_place_is_private_and_its_socket_has_a_short_path() {
         let run = tempfile::tempdir().unwrap();
         let place = Place::make(&run.path().join("made")).unwrap();
-        let told = place.told().unwrap();
+        let told = place.told(3).unwrap();
         for folder in [&told.data, told.socket.parent().unwrap()] {
             assert_eq!(fs::metadata(folder).unwrap().permissions().mode() & 0o777, 0o700);
         }
         assert!(told.socket.as_os_str().len() <= 107 && told.port > 0 && told.data.is_absolute());
+        assert!(told.more_ports.len() == 3 && !told.more_ports.contains(&told.port));
     }
 
     #[test]

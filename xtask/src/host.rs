@@ -1,6 +1,10 @@
 //! This host: what a record says of it.
 
+use model::CpuList;
+use model::facts::{Facts, NumaNode};
 use model::record::MachineFacts;
+
+use crate::placement;
 
 /// The facts of this host, for a record of the machine `name`.
 pub fn facts(name: &str) -> MachineFacts {
@@ -14,6 +18,31 @@ pub fn facts(name: &str) -> MachineFacts {
         host_cpus: std::thread::available_parallelism().map_or(1, |n| n.get() as u32),
         host_memory_bytes: field(&meminfo, &["MemTotal"]).and_then(|text| kib(&text)).unwrap_or(0),
     }
+}
+
+/// What of a machine's facts a topology is held against, of this host; programs that the host emulates see the same.
+pub fn here() -> Facts {
+    let read = |path: &str| std::fs::read_to_string(path).ok();
+    let meminfo = read("/proc/meminfo").unwrap_or_default();
+    Facts {
+        memory_bytes: field(&meminfo, &["MemTotal"]).and_then(|text| kib(&text)),
+        allowed_cpus: read("/proc/self/status").and_then(|text| placement::allowed_cpus(&text)),
+        numa_nodes: numa_nodes(),
+        ..Facts::default()
+    }
+}
+
+fn numa_nodes() -> Option<Vec<NumaNode>> {
+    let mut nodes = Vec::new();
+    for entry in std::fs::read_dir("/sys/devices/system/node").ok()?.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let Some(node) = name.strip_prefix("node").and_then(|number| number.parse().ok()) else { continue };
+        let list = std::fs::read_to_string(entry.path().join("cpulist")).unwrap_or_default();
+        let cpus = CpuList::of_kernel(&list).unwrap_or_default();
+        nodes.push(NumaNode { node, cpus, memory_bytes: None });
+    }
+    nodes.sort_by_key(|node| node.node);
+    Some(nodes)
 }
 
 /// `uname -m` of this host.

@@ -3,6 +3,7 @@
 pub mod bench_binary;
 pub mod build;
 pub mod bundle;
+pub mod cluster;
 pub mod deployment;
 pub mod distro;
 pub mod emulator;

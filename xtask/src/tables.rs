@@ -6,6 +6,7 @@ pub mod product;
 pub mod recipe;
 pub mod suite;
 pub mod target;
+pub mod topology;
 
 use std::path::Path;
 

@@ -3,6 +3,7 @@
 mod bench;
 mod build;
 mod ci;
+mod cluster;
 mod common;
 mod deploy;
 mod doctor;
@@ -20,6 +21,7 @@ mod stand;
 mod sysroot;
 mod targets;
 mod toolchain;
+mod topology;
 
 use std::process::ExitCode;
 
@@ -65,6 +67,7 @@ enum Verb {
     Setup(setup::Args),
     Doctor(doctor::Args),
     Targets(targets::Args),
+    Topology(topology::Args),
     Products(products::Args),
     Show(show::Args),
     Record(record::Args),
@@ -99,6 +102,7 @@ pub fn run(cli: Cli) -> Result<()> {
         Verb::Show(args) => show::run(args),
         Verb::Record(args) => record::run(args),
         Verb::Targets(args) => targets::run(args),
+        Verb::Topology(args) => topology::run(args),
         Verb::Products(args) => products::run(args),
         Verb::Setup(args) => setup::run(args),
         Verb::Sysroot(args) => sysroot::run(args),

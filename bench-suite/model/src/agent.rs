@@ -96,6 +96,8 @@ pub struct Place {
     pub socket: PathBuf,
     /// A TCP port of 127.0.0.1 that was free.
     pub port: u16,
+    /// Further ones, as many as were asked for.
+    pub more_ports: Vec<u16>,
 }
 
 /// From the relay to the agent. The first is `Run`, and there is one.

@@ -28,6 +28,8 @@ pub enum Line {
     Machine(Box<MachineUp>),
     /// The server is ready; what it really runs with.
     Server(ServerFacts),
+    /// A cluster is up; what its nodes really run with.
+    Cluster(Box<ClusterFacts>),
     /// A workload begins.
     Workload {
         /// Its place in the suite, from 0.
@@ -268,6 +270,55 @@ pub struct ServerFacts {
     pub allowed_cpus: Option<CpuList>,
     /// Its memory policy, read back; `None` where that cannot be read.
     pub memory_policy: Option<String>,
+}
+
+/// An NDB Cluster that is up.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ClusterFacts {
+    /// The topology's name.
+    pub topology: String,
+    /// The nodes' version, by their own word, e.g. `mysql-9.7.2 ndb-9.7.2`.
+    pub version: String,
+    /// Copies of each row.
+    pub replicas: u32,
+    /// What programs connect with.
+    pub connect_string: String,
+    /// The text of `config.ini`.
+    pub config_ini: String,
+    /// Seconds from the start of the first node until the last data node said that it has started.
+    pub started_s: f64,
+    /// The target whose nodes made the data folders, where they were there before; `None`: they were made for this
+    /// record.
+    pub data_written_by: Option<String>,
+    /// Its nodes, in the order in which they were started.
+    pub nodes: Vec<ClusterNode>,
+}
+
+/// A node of a cluster.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ClusterNode {
+    /// Its node id.
+    pub node_id: u32,
+    /// `management` or `data`.
+    pub node_role: String,
+    /// Its machine's name.
+    pub machine: String,
+    /// Its process id on its machine.
+    pub pid: u32,
+    /// Its address and port.
+    pub listens: String,
+    /// What it really runs with, by NDB's names, as it says itself.
+    pub effective: BTreeMap<String, String>,
+    /// CPUs that it may run on, read back; `None` where that cannot be read.
+    pub allowed_cpus: Option<CpuList>,
+    /// Its memory policy, read back; `None` where that cannot be read.
+    pub memory_policy: Option<String>,
+    /// Its log, on the host.
+    pub log: String,
 }
 
 /// How an execution ended.

@@ -11,8 +11,8 @@ use nix::sys::resource::{UsageWho, getrusage};
 use crate::failure::{Failure, Kind};
 use crate::machines::{Call, Link, limit};
 use crate::process::{self, OnOurDeath};
-use crate::stages::server::watch;
 use crate::relay;
+use crate::stages::server::watch;
 
 /// How long it may take on hardware.
 const LIMIT: Duration = Duration::from_secs(300);
@@ -37,7 +37,8 @@ pub fn run(link: &dyn Link, call: &Call, log: &Path) -> Result<Compared> {
     });
     let status = watch::end(&mut child, limit(link, LIMIT))?;
     drop(child);
-    let text = reading.join().map_err(|_| anyhow::anyhow!("the reader of flexAsynch's output panicked"))??;
+    let text =
+        reading.join().map_err(|_| anyhow::anyhow!("the reader of flexAsynch's output panicked"))??;
     std::io::Write::write_all(&mut process::append(log)?, text.as_bytes())?;
     if let Some(failure) = status.and_then(|status| relay::failure(status, log)) {
         return Err(failure.into());
@@ -87,7 +88,10 @@ mod tests {
                     76800 transactions, 153600 read total time = 260 ms\n";
         let found = phases(text);
         assert_eq!(found.len(), 2);
-        assert_eq!((found[0].phase.as_str(), found[0].operations, found[0].elapsed_s), ("insert", 76800, 0.32));
+        assert_eq!(
+            (found[0].phase.as_str(), found[0].operations, found[0].elapsed_s),
+            ("insert", 76800, 0.32)
+        );
         assert_eq!((found[1].phase.as_str(), found[1].operations), ("read", 153_600));
     }
 }

@@ -1,7 +1,7 @@
 //! A server of a deployment: its data folder made, started, ready, read back, and stopped whatever happens.
 
 mod io_method;
-mod place;
+pub mod place;
 mod settings;
 mod starter;
 pub mod watch;

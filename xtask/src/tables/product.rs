@@ -241,6 +241,15 @@ impl Product {
         })
     }
 
+    /// The programs of a cluster; an error where it is none.
+    pub fn cluster(&self) -> Result<&Cluster> {
+        self.cluster.as_ref().ok_or_else(|| {
+            Failure::new(Kind::Usage, format!("{} is no cluster: it has no topology", self.name))
+                .next("use --product ndb, or leave --topology out")
+                .into()
+        })
+    }
+
     /// The distribution's packages of it; an error where there are none.
     pub fn distro(&self) -> Result<&Distro> {
         self.distro.as_ref().ok_or_else(|| {

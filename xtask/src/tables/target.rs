@@ -223,6 +223,20 @@ impl Target {
         Ok(target)
     }
 
+    /// The target that this host is of.
+    pub fn of_this_host() -> Result<Self> {
+        let here = crate::host::uname_machine();
+        let all = Self::names()?.iter().map(|name| Self::load(name)).collect::<Result<Vec<_>>>()?;
+        all.into_iter().find(|target| target.uname_machine == here).ok_or_else(|| {
+            crate::failure::Failure::new(
+                crate::failure::Kind::Usage,
+                format!("this host ({here}) is no target"),
+            )
+            .next("name one with --target; see cargo xtask targets")
+            .into()
+        })
+    }
+
     /// The names of all targets.
     pub fn names() -> Result<Vec<String>> {
         super::names(&repository().join("xtask/targets"))

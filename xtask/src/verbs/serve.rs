@@ -1,16 +1,24 @@
 //! `serve`: a server of a deployment, left up until Ctrl-C.
 
+use std::time::Duration;
+
 use anyhow::Result;
 use model::request::Endpoint;
 
+use super::cluster::Machines;
 use super::stand::{Stand, Start};
+use crate::failure::{Kind, kind_of};
+use crate::machines::{self, Call};
+use crate::pipeline::Pipeline;
+use crate::stages::cluster;
 use crate::stages::run::Watched;
+use crate::tables::topology::Topology;
 use crate::{interrupt, process, ui};
 
 /// Build (where needed), deploy, start a server and leave it up until Ctrl-C.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  cargo xtask serve --target x86_64 --on local --port 3307\n  cargo xtask serve --target ppc64 --on qemu-system --from source\n\nThe password is made anew each time; it goes by the environment variable MYSQL_PWD."
+    after_help = "Examples:\n  cargo xtask serve --target x86_64 --on local --port 3307\n  cargo xtask serve --target ppc64 --on qemu-system --from source\n  cargo xtask serve --product ndb --target x86_64 --on local --topology numa\n\nThe password is made anew each time; it goes by the environment variable MYSQL_PWD."
 )]
 pub struct Args {
     #[command(flatten)]
@@ -20,10 +28,21 @@ pub struct Args {
     /// Print how to connect as one line of JSON, password included.
     #[arg(long)]
     json: bool,
+    /// The topology of a cluster: a name, or a file; see `cargo xtask topology`. Left out: `small`.
+    #[arg(long, value_name = "NAME")]
+    topology: Option<String>,
 }
 
 /// Starts it, says how to reach it, waits.
 pub fn run(args: Args) -> Result<()> {
+    let pipeline = args.stand.pipeline()?;
+    // A cluster with an SQL node is still a cluster: what is started here are its own nodes.
+    if pipeline.product.cluster.is_some() {
+        return serve_cluster(&args);
+    }
+    if args.topology.is_some() {
+        pipeline.product.cluster()?;
+    }
     let mut standing = args.stand.up()?;
     let mut server = args.stand.serve(&standing, &args.start, "serve")?;
     let (tcp, account) = (server.endpoint(true), server.account());
@@ -49,4 +68,56 @@ pub fn run(args: Args) -> Result<()> {
     }
     server.stop()?;
     standing.link.stop()
+}
+
+/// A cluster instead of a server.
+fn serve_cluster(args: &Args) -> Result<()> {
+    args.start.of_cluster()?;
+    if args.start.data.is_some() {
+        machines::keeps_data(&args.stand.on)?;
+    }
+    let topology = Topology::load(args.topology.as_deref().unwrap_or(Topology::DEFAULT))?;
+    let (on, choices) = (&args.stand.on, args.stand.choices());
+    let around = super::cluster::around(&topology, on, &args.stand.pipeline()?.target, choices)?;
+    topology.check(&around)?;
+    let (pipeline, toolchain, bundle) = args.stand.build(&super::cluster::names(&topology, on)?)?;
+    let mut machines = Machines::up(&pipeline, (&toolchain, &bundle), &topology, on, choices)?;
+    let result = until_ctrl_c(args, &pipeline, &machines, &topology);
+    // A guest that died or a link that broke explains more than what it broke.
+    if let Err(error) = &result
+        && kind_of(error) != Some(Kind::Interrupted)
+        && let Some(failure) = machines.lost()?
+    {
+        return Err(failure.into());
+    }
+    result?;
+    machines.stop()
+}
+
+fn until_ctrl_c(args: &Args, pipeline: &Pipeline, machines: &Machines, topology: &Topology) -> Result<()> {
+    let plan = machines.plan(topology, &pipeline.product, args.start.data.as_deref());
+    let log_name = format!("serve-{}", std::process::id());
+    let mut cluster = cluster::start(&pipeline.home, &plan, &log_name)?;
+    let facts = cluster.facts();
+    if args.json {
+        ui::print(&serde_json::to_string(facts)?);
+    } else {
+        let nodes = ui::counted(u64::from(cluster.data_nodes()), "data node");
+        let took = ui::duration(Duration::from_secs_f64(facts.started_s));
+        ui::step("ready", &format!("{}, {nodes}, started in {took}", facts.version));
+        ui::print(&format!("export NDB_CONNECTSTRING={}", cluster.connect_string()));
+        for (name, deployed, link) in machines.all() {
+            let client = Call::of(deployed, &pipeline.product.cluster()?.client);
+            let line = process::quoted(&link.line(&client.args(["-e", "show"])));
+            ui::print(&format!("{line}  # on {name}"));
+        }
+        ui::step("serve", "until Ctrl-C");
+    }
+    while !interrupt::requested() {
+        std::thread::sleep(process::TICK);
+        if let Some(failure) = cluster.lost()? {
+            return Err(failure.into());
+        }
+    }
+    cluster.stop()
 }

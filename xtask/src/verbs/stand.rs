@@ -11,8 +11,10 @@ use crate::machines::name::Name;
 use crate::machines::{self, Choices, Elsewhere, Link};
 use crate::pipeline::{From, Pipeline};
 use crate::placement::Placement;
+use crate::stages::bundle::Bundle;
 use crate::stages::deployment::Deployed;
 use crate::stages::server::{self, Server};
+use crate::stages::toolchain::Toolchain;
 use crate::ui;
 use model::CpuList;
 
@@ -52,6 +54,22 @@ pub struct Start {
     pub numa_node: Option<u32>,
 }
 
+impl Start {
+    /// Refuses what is of an SQL server alone.
+    pub fn of_cluster(&self) -> Result<()> {
+        let given = [
+            ("--port", self.port.is_some()),
+            ("--server-arg", !self.server_arguments.is_empty()),
+            ("--server-cpus", self.server_cpus.is_some()),
+            ("--numa-node", self.numa_node.is_some()),
+        ];
+        let Some((flag, _)) = given.into_iter().find(|(_, given)| *given) else { return Ok(()) };
+        Err(Failure::new(Kind::Usage, format!("{flag} is for one server, not for the nodes of a cluster"))
+            .next("say it in a topology: copy one of xtask/topologies, and name it with --topology")
+            .into())
+    }
+}
+
 /// A bundle on a machine that is up.
 pub struct Standing {
     /// The tables.
@@ -63,19 +81,37 @@ pub struct Standing {
 }
 
 impl Stand {
-    /// Builds and deploys; `connect`: and brings the machine up.
+    /// The tables.
+    pub fn pipeline(&self) -> Result<Pipeline> {
+        self.one.pipeline()
+    }
+
+    /// Which machines there are.
+    pub fn choices(&self) -> &Choices {
+        &self.choices
+    }
+
+    /// Builds what these machines run.
+    pub fn build(&self, names: &[Name]) -> Result<(Pipeline, Toolchain, Bundle)> {
+        let pipeline = self.one.pipeline()?;
+        for name in names {
+            if let Some(why) = machines::impossible(name, &pipeline.target, &self.choices)? {
+                let next = "cargo xtask targets shows what runs here";
+                return Err(Failure::new(Kind::WrongMachine, why).next(next).into());
+            }
+            machines::fits(name, &pipeline.home, &pipeline.target, &self.choices)?;
+        }
+        let toolchain = pipeline.toolchain(&[self.from])?;
+        let bundle = pipeline.bundle(&toolchain, self.from)?;
+        Ok((pipeline, toolchain, bundle))
+    }
+
+    /// Builds and deploys.
     pub fn deploy<T>(
         &self,
         then: impl FnOnce(Pipeline, Deployed, &dyn machines::Machine) -> Result<T>,
     ) -> Result<T> {
-        let pipeline = self.one.pipeline()?;
-        if let Some(why) = machines::impossible(&self.on, &pipeline.target, &self.choices)? {
-            let next = "cargo xtask targets shows what runs here";
-            return Err(Failure::new(Kind::WrongMachine, why).next(next).into());
-        }
-        machines::fits(&self.on, &pipeline.home, &pipeline.target, &self.choices)?;
-        let toolchain = pipeline.toolchain(&[self.from])?;
-        let bundle = pipeline.bundle(&toolchain, self.from)?;
+        let (pipeline, toolchain, bundle) = self.build(std::slice::from_ref(&self.on))?;
         let home: Home = pipeline.home.clone();
         let machine = machines::open(&self.on, &home, &toolchain, &self.choices)?;
         ui::step("deploy", &format!("{} on {}", bundle.manifest().label(), self.on));

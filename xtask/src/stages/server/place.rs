@@ -30,8 +30,22 @@ pub struct Place {
 impl Place {
     /// Makes the folders on the machine; `kept`: a data folder of the user's, which stays.
     pub fn make(link: &dyn Link, deployed: &Deployed, log: &Path, kept: Option<&Path>) -> Result<Self> {
+        Self::with_ports(link, deployed, log, kept, 0)
+    }
+
+    /// [`Place::make`], with so many further ports.
+    pub fn with_ports(
+        link: &dyn Link,
+        deployed: &Deployed,
+        log: &Path,
+        kept: Option<&Path>,
+        more_ports: usize,
+    ) -> Result<Self> {
         let mut call = Call::of(deployed, BENCH).args(["place".to_string(), "--below".into()]);
         call = call.args([deployed.runs.display().to_string()]);
+        if more_ports > 0 {
+            call = call.args(["--more-ports".to_string(), more_ports.to_string()]);
+        }
         if let Some(folder) = kept {
             call = call.args(["--data".to_string(), folder.display().to_string()]);
         }
@@ -62,6 +76,11 @@ impl Place {
     /// The socket's path.
     pub fn socket(&self) -> &Path {
         &self.at.socket
+    }
+
+    /// All ports that were free.
+    pub fn ports(&self) -> Vec<u16> {
+        std::iter::once(self.at.port).chain(self.at.more_ports.iter().copied()).collect()
     }
 
     /// A port that was free.
