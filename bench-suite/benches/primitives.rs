@@ -5,7 +5,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use bench_suite::client::{Event, Expect, Session, command};
+use bench_suite::client::{Channel, Event, Expect, Session, command};
 use bench_suite::engine::Recorder;
 use bench_suite::workloads::{self, random, scale};
 use criterion::{Criterion, criterion_group, criterion_main};
@@ -16,7 +16,7 @@ fn logged_in() -> Session {
     let mut greeting = b"\x0a8.0\0\x09\0\0\0ABCDEFGH\0\xff\xff\x2d\x02\0\xff\xff\x15".to_vec();
     greeting.extend_from_slice(&[0; 10]);
     greeting.extend_from_slice(b"abcdefghijkl\0mysql_native_password\0");
-    let mut session = Session::new("bench", "");
+    let mut session = Session::new("bench", "", Channel::Local);
     receive(&mut session, 0, &greeting);
     assert!(session.next_event().is_ok_and(|event| event.is_none()));
     receive(&mut session, 2, &[0, 0, 0, 2, 0, 0, 0]);
