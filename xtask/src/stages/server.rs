@@ -1,7 +1,9 @@
 //! A server of a deployment: its data folder made, started, ready, read back, and stopped whatever happens.
 
+mod data;
 mod io_method;
 mod place;
+mod read_back;
 mod settings;
 mod starter;
 pub mod watch;
@@ -43,6 +45,8 @@ pub struct Plan<'a> {
     pub deployed: &'a Deployed,
     /// How.
     pub product: &'a Product,
+    /// The connect string of the cluster that it is a node of.
+    pub cluster: Option<&'a str>,
     /// Further arguments, which override the product's.
     pub more_arguments: &'a [String],
     /// The TCP port that was asked for; `None`: a free one.
