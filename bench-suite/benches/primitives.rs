@@ -9,7 +9,7 @@ use bench_suite::client::{Channel, Event, Expect, Session, command};
 use bench_suite::engine::Recorder;
 use bench_suite::workloads::{self, random, scale};
 use criterion::{Criterion, criterion_group, criterion_main};
-use model::request::{Statement, Workload};
+use model::request::{Engine, Statement, Workload};
 
 /// A logged-in session, made from the bytes a server would send.
 fn logged_in() -> Session {
@@ -44,7 +44,7 @@ fn key_choice(c: &mut Criterion) {
 
 fn packets(c: &mut Criterion) {
     for statement in [Statement::Prepared, Statement::Text] {
-        let request = Workload::PointSelect { statement, rows: 10_000 };
+        let request = Workload::PointSelect { statement, rows: 10_000, engine: Engine::InnoDb };
         let workload = workloads::make(&request, 1);
         let mut out = Vec::new();
         let mut number = 0;
