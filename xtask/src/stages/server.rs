@@ -170,6 +170,9 @@ pub fn start(home: &Home, plan: &Plan, log_name: &str) -> Result<Server> {
     };
     let starter = Starter { table, plan, place: &place, log: &log, account: &account, port, listen };
     let written_by = starter.prepare()?;
+    if plan.cluster.is_some() {
+        starter.run_alone()?;
+    }
     ui::step("server", &format!("starting on {}", plan.machine));
     let (process, ready) = starter.run()?;
     let mut facts = starter.read_back(ready, written_by)?;

@@ -90,7 +90,8 @@ impl Starter<'_> {
             .with_context(|| format!("not the facts of a folder: {}", text.trim()))
     }
 
-    fn query(&self, query: &str) -> Result<String> {
+    /// Asks the server through the bundle's own client.
+    pub fn query(&self, query: &str) -> Result<String> {
         let call = client(self.plan.deployed, &self.table.client, self.place.socket(), self.account);
         let call = call.args(["--batch", "--skip-column-names", "--execute", query]);
         self.ask(&call, "the bundle's client", "")

@@ -30,7 +30,10 @@ const LAST_WORDS: Duration = Duration::from_secs(2);
 /// What a server says once it takes connections. With the colon: of MySQL's X plugin and of its administrative port the
 /// same words are said without one.
 const READY_MARK: &str = ": ready for connections.";
-/// What a node of a cluster says, as an error, when it takes connections although its NDB tables cannot be used.
+/// What a node of a cluster says once its NDB tables can be used. Only then it really takes connections, whatever it said
+/// before.
+const JOINED_MARK: &str = "[NDB] Binlog: Startup and setup completed";
+/// What it says, as an error, when it takes connections although they cannot.
 const NOT_JOINED: &str = "Tables not available after";
 
 /// A server that is being started.
@@ -92,7 +95,7 @@ impl Starter<'_> {
 
     /// What makes a server a node of a cluster, that takes no connection before its NDB tables can be used.
     fn joining(&self, cluster: &str) -> Vec<String> {
-        let patience = self.patience().as_secs();
+        let patience = limit(self.plan.link, JOINED).as_secs();
         let product = self.plan.product.cluster.iter().flat_map(|table| table.server_arguments.clone());
         product
             .chain([
@@ -103,16 +106,6 @@ impl Starter<'_> {
             .collect()
     }
 
-    /// How long it may take to be ready on hardware.
-    fn base(&self) -> Duration {
-        if self.plan.cluster.is_some() { JOINED } else { READY }
-    }
-
-    /// The same on this machine.
-    fn patience(&self) -> Duration {
-        limit(self.plan.link, self.base())
-    }
-
     /// Starts a program whose output goes to the log.
     pub fn spawn(&self, name: &str, call: &Call, stdin: Stdio) -> Result<Guarded> {
         let command = self.plan.link.command(call);
@@ -121,39 +114,68 @@ impl Starter<'_> {
         process::spawn_with(name, command, OnOurDeath::Kill, [stdin, log.try_clone()?.into(), log.into()])
     }
 
-    /// Starts the server; returns when it says that it is ready, with the time that took.
+    /// Starts the server; returns when it is ready, with the time that took.
     pub fn run(&self) -> Result<(Guarded, Duration)> {
+        if self.plan.cluster.is_none() {
+            return self.until(
+                READY,
+                &[READY_MARK],
+                &self.call(&self.own_arguments()).args([self.init_file()]),
+            );
+        }
+        let begun = Instant::now();
+        let call = self.call(&self.arguments());
+        let (process, _) = self.until(JOINED, &[READY_MARK, JOINED_MARK], &call)?;
+        // What else it waits for it does not say.
+        self.query("DO 0")?;
+        Ok((process, begun.elapsed()))
+    }
+
+    /// Lets the server make the accounts before it is a node of a cluster, and ends it.
+    ///
+    /// As a node it would take accounts that are made while it starts for the cluster's, and drop them.
+    pub fn run_alone(&self) -> Result<()> {
+        let call = self.call(&self.own_arguments()).args([self.init_file()]);
+        let (mut process, _) = self.until(READY, &[READY_MARK], &call)?;
+        process.stop(limit(self.plan.link, READY))
+    }
+
+    fn init_file(&self) -> String {
+        format!("--init-file={}", self.place.data().join("init.sql").display())
+    }
+
+    /// Starts the server and waits, for `base` on hardware, until it has said all of `marks`.
+    fn until(&self, base: Duration, marks: &[&str], call: &Call) -> Result<(Guarded, Duration)> {
         let data = self.place.data();
-        let call = self.call(&self.arguments()).args(
+        let call = call.clone().args(
             [
                 ("socket", self.place.socket().display().to_string()),
                 ("port", self.port.to_string()),
                 ("bind-address", self.listen.to_string()),
                 ("pid-file", data.join("pid").display().to_string()),
-                ("init-file", data.join("init.sql").display().to_string()),
             ]
             .map(|(name, value)| format!("--{name}={value}")),
         );
-        let begun = Instant::now();
         // What made the data folder is in the same log.
         let before = fs::metadata(self.log)?.len();
+        let begun = Instant::now();
         let mut process = self.spawn("the server", &call, Stdio::null())?;
         // Beyond its own patience, so that its own words on what it waited for come first.
-        let until = begun + self.patience() + LAST_WORDS;
+        let until = begun + limit(self.plan.link, base) + LAST_WORDS;
         loop {
             interrupt::check()?;
             if let Some(status) = process.ended()? {
                 return Err(self.ended_at_start(status).into());
             }
             let said = self.said_since(before)?;
-            if said.contains(READY_MARK) {
-                if self.plan.cluster.is_some() && said.contains(NOT_JOINED) {
-                    return Err(self.not_ready("the server could not join its cluster", self.base()).into());
-                }
+            if said.contains(NOT_JOINED) {
+                return Err(self.not_ready("the server could not join its cluster", base).into());
+            }
+            if marks.iter().all(|mark| said.contains(mark)) {
                 return Ok((process, begun.elapsed()));
             }
             if Instant::now() > until {
-                return Err(self.not_ready("the server was not ready", self.base()).into());
+                return Err(self.not_ready("the server was not ready", base).into());
             }
             std::thread::sleep(Duration::from_millis(50));
         }
