@@ -5,18 +5,18 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use bench_suite::client::{Event, Expect, Session, command};
+use bench_suite::client::{Channel, Event, Expect, Session, command};
 use bench_suite::engine::Recorder;
 use bench_suite::workloads::{self, random, scale};
 use criterion::{Criterion, criterion_group, criterion_main};
-use model::request::{Statement, Workload};
+use model::request::{Engine, Statement, Workload};
 
 /// A logged-in session, made from the bytes a server would send.
 fn logged_in() -> Session {
     let mut greeting = b"\x0a8.0\0\x09\0\0\0ABCDEFGH\0\xff\xff\x2d\x02\0\xff\xff\x15".to_vec();
     greeting.extend_from_slice(&[0; 10]);
     greeting.extend_from_slice(b"abcdefghijkl\0mysql_native_password\0");
-    let mut session = Session::new("bench", "");
+    let mut session = Session::new("bench", "", Channel::Local);
     receive(&mut session, 0, &greeting);
     assert!(session.next_event().is_ok_and(|event| event.is_none()));
     receive(&mut session, 2, &[0, 0, 0, 2, 0, 0, 0]);
@@ -44,7 +44,7 @@ fn key_choice(c: &mut Criterion) {
 
 fn packets(c: &mut Criterion) {
     for statement in [Statement::Prepared, Statement::Text] {
-        let request = Workload::PointSelect { statement, rows: 10_000 };
+        let request = Workload::PointSelect { statement, rows: 10_000, engine: Engine::InnoDb };
         let workload = workloads::make(&request, 1);
         let mut out = Vec::new();
         let mut number = 0;

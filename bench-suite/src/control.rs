@@ -105,7 +105,11 @@ impl Control {
             .register(&mut socket, Token(0), Interest::READABLE | Interest::WRITABLE)
             .map_err(|error| cannot(&error))?;
         let mut control = Control {
-            session: Session::new(&server.account.user, &server.account.password),
+            session: Session::new(
+                &server.account.user,
+                &server.account.password,
+                transport::channel(&server.endpoint),
+            ),
             server: server.clone(),
             socket,
             poll,

@@ -47,7 +47,7 @@ impl Failure {
     pub fn login(user: &str, plugin: &str, error: &ClientError) -> Self {
         let kind = match error {
             ClientError::Protocol(_) => FailedKind::Protocol,
-            ClientError::Plugin(_) => FailedKind::Authentication,
+            ClientError::Plugin(_) | ClientError::Authentication(_) => FailedKind::Authentication,
             ClientError::Refused(error) => refusal(error),
         };
         let with = if plugin.is_empty() { String::new() } else { format!(" with {plugin}") };
@@ -57,7 +57,7 @@ impl Failure {
                 "; supported plugins: {}; \
                  to use one on MariaDB run: ALTER USER '{user}'@'HOST' IDENTIFIED VIA \
                  mysql_native_password USING PASSWORD('...'); \
-                 on MySQL: ALTER USER '{user}'@'HOST' IDENTIFIED WITH mysql_native_password BY '...'",
+                 on MySQL: ALTER USER '{user}'@'HOST' IDENTIFIED WITH caching_sha2_password BY '...'",
                 SUPPORTED_PLUGINS.join(", ")
             );
         }

@@ -138,7 +138,11 @@ pub fn example() -> Request {
     Request {
         protocol_version: PROTOCOL_VERSION,
         backend: Backend::Null,
-        workload: Workload::PointSelect { statement: model::request::Statement::Prepared, rows: 10_000 },
+        workload: Workload::PointSelect {
+            statement: model::request::Statement::Prepared,
+            rows: 10_000,
+            engine: model::request::Engine::InnoDb,
+        },
         load: Load {
             connections: 1,
             threads: Some(1),
@@ -189,7 +193,11 @@ mod tests {
         assert!(refused(|r| r.load.operations = Some(0)).starts_with("operations"));
         assert!(refused(|r| r.protocol_version = 99).contains("same version"));
         let rows = |r: &mut Request| {
-            r.workload = Workload::PointSelect { statement: model::request::Statement::Text, rows: 0 };
+            r.workload = Workload::PointSelect {
+                statement: model::request::Statement::Text,
+                rows: 0,
+                engine: model::request::Engine::InnoDb,
+            };
         };
         assert!(refused(rows).starts_with("rows is 0"));
     }

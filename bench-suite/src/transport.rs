@@ -7,6 +7,8 @@ use mio::event::Source;
 use mio::{Interest, Registry, Token};
 use model::request::Endpoint;
 
+use crate::client::Channel;
+
 /// A connected (or connecting) socket.
 #[derive(Debug)]
 pub enum Socket {
@@ -83,6 +85,14 @@ pub fn describe(endpoint: &Endpoint) -> String {
     match endpoint {
         Endpoint::Unix { path } => format!("unix socket {}", path.display()),
         Endpoint::Tcp { address, port } => format!("tcp {}", SocketAddr::new(*address, *port)),
+    }
+}
+
+/// Who may listen to what goes to an endpoint.
+pub fn channel(endpoint: &Endpoint) -> Channel {
+    match endpoint {
+        Endpoint::Unix { .. } => Channel::Local,
+        Endpoint::Tcp { .. } => Channel::Open,
     }
 }
 

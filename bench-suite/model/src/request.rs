@@ -103,6 +103,9 @@ pub enum Workload {
         statement: Statement,
         /// Rows in the table, ids 1 to `rows`.
         rows: u64,
+        /// The table's storage engine.
+        #[serde(default, skip_serializing_if = "Engine::is_default")]
+        engine: Engine,
     },
     /// `DO 0`: the least a server can do for a query.
     Do0,
@@ -183,11 +186,19 @@ impl Workload {
     /// Every workload's name, for messages that suggest one.
     pub const NAMES: [&str; 3] = ["point-select", "do0", "flexasync"];
 
-    /// Name with its variant, as tables print it: `point-select/prepared`, `do0`.
+    /// Name with its variant, as tables print it: `point-select/prepared`, `point-select/prepared/ndbcluster`, `do0`.
     pub fn label(&self) -> String {
         match self {
-            Workload::PointSelect { statement: Statement::Prepared, .. } => "point-select/prepared".into(),
-            Workload::PointSelect { statement: Statement::Text, .. } => "point-select/text".into(),
+            Workload::PointSelect { statement, engine, .. } => {
+                let statement = match statement {
+                    Statement::Prepared => "prepared",
+                    Statement::Text => "text",
+                };
+                match engine {
+                    Engine::InnoDb => format!("point-select/{statement}"),
+                    Engine::NdbCluster => format!("point-select/{statement}/ndbcluster"),
+                }
+            }
             Workload::Do0 => "do0".into(),
             Workload::Flexasync(_) => "flexasync".into(),
         }
@@ -203,6 +214,33 @@ pub enum Statement {
     Prepared,
     /// Sent as text each time.
     Text,
+}
+
+/// The storage engine of a workload's tables, by the name that `CREATE TABLE` takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub enum Engine {
+    /// In the server itself.
+    #[default]
+    #[serde(rename = "InnoDB")]
+    InnoDb,
+    /// In the data nodes of the cluster that the server is a node of.
+    #[serde(rename = "NDBCLUSTER")]
+    NdbCluster,
+}
+
+impl Engine {
+    /// As SQL has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Engine::InnoDb => "InnoDB",
+            Engine::NdbCluster => "NDBCLUSTER",
+        }
+    }
+
+    fn is_default(&self) -> bool {
+        *self == Engine::default()
+    }
 }
 
 /// A closed loop: each connection sends its next operation when the answer to the last has arrived.

@@ -6,6 +6,7 @@
 
 mod auth;
 mod handshake;
+mod login;
 mod packet;
 mod reply;
 mod session;
@@ -18,6 +19,7 @@ pub(crate) mod script;
 mod tests;
 
 pub use auth::SUPPORTED as SUPPORTED_PLUGINS;
+pub use login::{Authentication, Channel};
 pub use reply::{Expect, OkReply, Prepared, Reply, Rows, ServerError};
 pub use session::{Event, Session};
 pub use value::{Column, ColumnType, Row, Value};
@@ -77,4 +79,7 @@ pub enum ClientError {
     /// The account needs a plugin that this client does not have.
     #[error("the account asks for authentication plugin {0}")]
     Plugin(String),
+    /// The account's plugin cannot be answered, and why.
+    #[error("{0}")]
+    Authentication(String),
 }

@@ -1,7 +1,7 @@
 //! One connection's conversation: greeting, login, then a command and its reply, again and again.
 
-use super::auth;
 use super::handshake::{AuthSwitch, Greeting, capability};
+use super::login::{Authentication, Channel, Login};
 use super::packet::{Framer, begin_command, end_command, put_packets};
 use super::reply::{End, Expect, Reply, Scanner, parse_ok};
 use super::{ClientError, ProtocolError, ServerError, command};
@@ -10,7 +10,7 @@ use super::{ClientError, ProtocolError, ServerError, command};
 #[derive(Debug)]
 enum State {
     Greeting,
-    Login { switches: u8 },
+    Login,
     Idle,
     Reply,
     Over,
@@ -25,8 +25,7 @@ pub struct Session {
     outgoing: Vec<u8>,
     sent: usize,
     user: String,
-    password: String,
-    plugin: String,
+    login: Login,
     version: String,
     eof_deprecated: bool,
 }
@@ -42,7 +41,9 @@ pub enum Event<'a> {
 
 impl Session {
     /// A conversation that has not begun; the server speaks first.
-    pub fn new(user: &str, password: &str) -> Self {
+    ///
+    /// What it goes over decides how caching_sha2_password may send a password.
+    pub fn new(user: &str, password: &str, channel: Channel) -> Self {
         Session {
             state: State::Greeting,
             framer: Framer::default(),
@@ -50,8 +51,7 @@ impl Session {
             outgoing: Vec::new(),
             sent: 0,
             user: user.into(),
-            password: password.into(),
-            plugin: String::new(),
+            login: Login::new(password, channel),
             version: String::new(),
             eof_deprecated: false,
         }
@@ -59,7 +59,12 @@ impl Session {
 
     /// The plugin that the login used last.
     pub fn plugin(&self) -> &str {
-        &self.plugin
+        self.login.plugin()
+    }
+
+    /// How caching_sha2_password logged us in; `None` where another plugin did, or an empty password.
+    pub fn authentication(&self) -> Option<Authentication> {
+        self.login.done_by()
     }
 
     /// The server's version, as it greeted us.
@@ -121,9 +126,9 @@ impl Session {
                     let greeting = Greeting::parse(self.framer.payload(&range))?;
                     self.greeted(&greeting)?;
                 }
-                State::Login { switches } => {
+                State::Login => {
                     let payload = self.framer.payload(&range).to_vec();
-                    if self.login_step(&payload, switches)? {
+                    if self.login_step(&payload)? {
                         self.state = State::Idle;
                         return Ok(Some(Advance::LoggedIn));
                     }
@@ -143,41 +148,33 @@ impl Session {
         let version = greeting.version.strip_prefix("5.5.5-").unwrap_or(&greeting.version);
         self.version = version.into();
         self.eof_deprecated = greeting.capabilities & capability::DEPRECATE_EOF != 0;
-        // The server's default plugin need not be the account's: if we lack it, let the server ask for
-        // another one.
-        let offered = auth::respond(&greeting.plugin, &self.password, &greeting.nonce);
-        let (plugin, proof) = match offered {
-            Some(proof) => (greeting.plugin.as_str(), proof),
-            None => ("mysql_native_password", Vec::new()),
-        };
-        self.plugin = plugin.into();
-        let answer = greeting.answer(&self.user, plugin, &proof);
+        let proof = self.login.begin(&greeting.plugin, &greeting.nonce);
+        let answer = greeting.answer(&self.user, self.login.plugin(), &proof);
         self.send(&answer);
-        self.state = State::Login { switches: 0 };
+        self.state = State::Login;
         Ok(())
     }
 
     /// Whether the login is complete.
-    fn login_step(&mut self, payload: &[u8], switches: u8) -> Result<bool, ClientError> {
+    fn login_step(&mut self, payload: &[u8]) -> Result<bool, ClientError> {
         match *payload.first().ok_or(ProtocolError::Short)? {
             0x00 => {
                 parse_ok(payload)?;
                 Ok(true)
             }
             0xff => Err(ClientError::Refused(ServerError::parse(payload)?)),
-            // A server that asks again and again would keep us here for ever.
-            0xfe if switches >= 2 => Err(ProtocolError::Unexpected("a third plugin").into()),
             0xfe => {
                 let switch = AuthSwitch::parse(payload)?;
-                self.plugin.clone_from(&switch.plugin);
-                let proof = auth::respond(&switch.plugin, &self.password, &switch.nonce)
-                    .ok_or(ClientError::Plugin(switch.plugin))?;
+                let proof = self.login.switch(&switch.plugin, &switch.nonce)?;
                 self.send(&proof);
-                self.state = State::Login { switches: switches + 1 };
                 Ok(false)
             }
-            // More data: only plugins that we do not have send it.
-            0x01 => Err(ClientError::Plugin(self.plugin.clone())),
+            0x01 => {
+                if let Some(answer) = self.login.more(&payload[1..])? {
+                    self.send(&answer);
+                }
+                Ok(false)
+            }
             _ => Err(ProtocolError::Malformed("an answer to the login").into()),
         }
     }

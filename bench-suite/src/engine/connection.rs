@@ -6,7 +6,7 @@ use mio::{Interest, Registry, Token};
 use model::request::Endpoint;
 
 use super::ErrorCode;
-use crate::client::{ClientError, Session};
+use crate::client::{Channel, ClientError, Session};
 use crate::transport::{self, Socket};
 
 const FIRST_BACKOFF_NS: u64 = 10_000_000;
@@ -115,7 +115,7 @@ impl Connection {
     pub fn new() -> Self {
         Connection {
             socket: None,
-            session: Session::new("", ""),
+            session: Session::new("", "", Channel::Open),
             doing: Doing::Down,
             since_ns: 0,
             number: 0,

@@ -16,6 +16,7 @@ use super::{Context, ErrorCode, Job, Report, Worker};
 use crate::client::{ClientError, Event, Reply, ServerError, Session};
 use crate::control::Server;
 use crate::failure::Failure;
+use crate::transport;
 
 /// Logins under way at a time: fewer than the queue of any server's socket holds.
 const LOGINS_AT_ONCE: usize = 32;
@@ -218,7 +219,8 @@ impl ServerWorker {
 
     fn open(&mut self, index: usize, now: u64) {
         let account = &self.server.account;
-        let session = Session::new(&account.user, &account.password);
+        let session =
+            Session::new(&account.user, &account.password, transport::channel(&self.server.endpoint));
         let connection = &mut self.connections[index];
         connection.since_ns = now;
         let opened = connection.open(&self.server.endpoint, session, &self.registry, Token(index));

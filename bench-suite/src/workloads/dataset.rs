@@ -3,12 +3,14 @@
 //!
 //! A stamp (data set, schema version, rows, complete) makes loading idempotent: a complete stamp that
 //! matches is kept, anything else that we stamped is dropped and loaded anew, and a table without a stamp
-//! is not ours and never touched.
+//! is not ours and never touched. The stamp is kept in the same storage engine, so that it lives where the
+//! rows live: an NDB table outlives the SQL node that made it.
 
 use std::fmt::Write;
 use std::time::Duration;
 
 use model::message::{DataCheck, FailedKind};
+use model::request::Engine;
 
 use super::{mix, scale};
 use crate::control::{Control, ControlError};
@@ -17,7 +19,6 @@ use crate::output;
 
 /// Bytes of column `c`.
 pub const C_BYTES: usize = 120;
-const NAME: &str = "point_select";
 /// To be raised whenever the table or its content changes.
 const SCHEMA_VERSION: u32 = 1;
 const ROWS_A_STATEMENT: u64 = 500;
@@ -29,6 +30,8 @@ const PATIENCE: Duration = Duration::from_secs(120);
 pub struct Dataset {
     /// Rows, ids 1 to `rows`.
     pub rows: u64,
+    /// What holds them.
+    pub engine: Engine,
 }
 
 /// What column `c` of row `id` holds: 15 words of 8 letters from `a` to `p`, a letter for each 4 bits.
@@ -96,75 +99,101 @@ fn failed(error: ControlError, doing: &str) -> Failure {
 }
 
 impl Dataset {
+    /// The table's name in the database `portbench`: one for each engine, so that both can be there.
+    pub fn table(&self) -> &'static str {
+        match self.engine {
+            Engine::InnoDb => "point_select",
+            Engine::NdbCluster => "point_select_ndb",
+        }
+    }
+
+    /// The name of the table of stamps.
+    fn stamps(&self) -> &'static str {
+        match self.engine {
+            Engine::InnoDb => "stamp",
+            Engine::NdbCluster => "stamp_ndb",
+        }
+    }
+
     /// Loads the table unless it is there, complete.
     pub fn prepare(&self, control: &mut Control) -> Result<(), Failure> {
         control.set_patience(PATIENCE);
-        self.create_stamps(control).map_err(|e| failed(e, "creating database portbench"))?;
-        let stamp = stamp(control).map_err(|e| failed(e, "reading table portbench.stamp"))?;
+        let (name, stamps) = (self.table(), self.stamps());
+        let creating = format!("creating database portbench and its table {stamps}");
+        self.create_stamps(control).map_err(|e| failed(e, &creating))?;
+        let stamp =
+            self.stamp(control).map_err(|e| failed(e, &format!("reading table portbench.{stamps}")))?;
         let wanted = [SCHEMA_VERSION.to_string(), self.rows.to_string(), "1".to_string()];
-        let exists = exists(control).map_err(|e| failed(e, "looking for the table"))?;
+        let exists = self.found_engine(control).map_err(|e| failed(e, "looking for the table"))?.is_some();
         match stamp {
             Some(found) if exists && found == wanted => return Ok(()),
             None if exists => {
                 let detail = format!(
-                    "table portbench.{NAME} exists and portbench did not create it (it has no \
-                     stamp); rename or drop it: RENAME TABLE portbench.{NAME} TO portbench.{NAME}_old"
+                    "table portbench.{name} exists and portbench did not create it (it has no \
+                     stamp); rename or drop it: RENAME TABLE portbench.{name} TO portbench.{name}_old"
                 );
                 return Err(Failure::new(FailedKind::Prepare, detail));
             }
             _ => {}
         }
-        self.load(control).map_err(|e| failed(e, "loading table portbench.point_select"))
+        self.load(control).map_err(|e| failed(e, &format!("loading table portbench.{name}")))
     }
 
     fn create_stamps(&self, control: &mut Control) -> Result<(), ControlError> {
         control.query("CREATE DATABASE IF NOT EXISTS portbench")?;
-        control.query(
-            "CREATE TABLE IF NOT EXISTS portbench.stamp (dataset VARCHAR(64) NOT NULL PRIMARY KEY, \
+        control.query(&format!(
+            "CREATE TABLE IF NOT EXISTS portbench.{} (dataset VARCHAR(64) NOT NULL PRIMARY KEY, \
              schema_version INT NOT NULL, row_count BIGINT NOT NULL, complete TINYINT NOT NULL) \
-             ENGINE=InnoDB DEFAULT CHARSET=utf8mb4",
-        )?;
+             ENGINE={} DEFAULT CHARSET=utf8mb4",
+            self.stamps(),
+            self.engine.name()
+        ))?;
         Ok(())
     }
 
     /// The stamp is there before the table and complete only after it: whenever this ends, it can be told.
     fn load(&self, control: &mut Control) -> Result<(), ControlError> {
-        let rows = self.rows;
-        output::for_people(&format!("loading {rows} rows into portbench.{NAME}"));
-        control
-            .query(&format!("REPLACE INTO portbench.stamp VALUES ('{NAME}', {SCHEMA_VERSION}, {rows}, 0)"))?;
-        control.query(&format!("DROP TABLE IF EXISTS portbench.{NAME}"))?;
+        let (rows, name, stamps) = (self.rows, self.table(), self.stamps());
+        output::for_people(&format!("loading {rows} rows into portbench.{name}"));
         control.query(&format!(
-            "CREATE TABLE portbench.{NAME} (id BIGINT UNSIGNED NOT NULL PRIMARY KEY, \
+            "REPLACE INTO portbench.{stamps} VALUES ('{name}', {SCHEMA_VERSION}, {rows}, 0)"
+        ))?;
+        control.query(&format!("DROP TABLE IF EXISTS portbench.{name}"))?;
+        control.query(&format!(
+            "CREATE TABLE portbench.{name} (id BIGINT UNSIGNED NOT NULL PRIMARY KEY, \
              k BIGINT UNSIGNED NOT NULL, c CHAR({C_BYTES}) NOT NULL) \
-             ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin"
+             ENGINE={} DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin",
+            self.engine.name()
         ))?;
         for (first, last) in ranges(rows, ROWS_A_STATEMENT) {
-            control.query(&insert(first, last))?;
+            control.query(&insert(name, first, last))?;
         }
-        control.query(&format!("UPDATE portbench.stamp SET complete=1 WHERE dataset='{NAME}'"))?;
+        control.query(&format!("UPDATE portbench.{stamps} SET complete=1 WHERE dataset='{name}'"))?;
         Ok(())
     }
 
-    /// Stamp, count, sums and known rows against what they must be.
+    /// Stamp, engine, count, sums and known rows against what they must be.
     pub fn verify(&self, control: &mut Control) -> Result<Vec<DataCheck>, Failure> {
         control.set_patience(PATIENCE);
-        self.checks(control)
-            .map_err(|e| e.into_failure("checking table portbench.point_select", FailedKind::WrongData))
+        let checking = format!("checking table portbench.{}", self.table());
+        self.checks(control).map_err(|e| e.into_failure(&checking, FailedKind::WrongData))
     }
 
     fn checks(&self, control: &mut Control) -> Result<Vec<DataCheck>, ControlError> {
-        let rows = self.rows;
-        let stamp = stamp(control)?.map_or("none".into(), |stamp| stamp.join(" "));
-        let total = format!("SELECT COUNT(*) FROM portbench.{NAME}");
+        let (rows, name) = (self.rows, self.table());
+        let stamp = self.stamp(control)?.map_or("none".into(), |stamp| stamp.join(" "));
+        let engine = self.found_engine(control)?.unwrap_or("none".into());
+        let total = format!("SELECT COUNT(*) FROM portbench.{name}");
         let total = control.value(&total)?.unwrap_or_default();
         let (mut expected, mut found) = (Sums::default(), Sums::default());
         for (first, last) in ranges(rows, ROWS_A_CHECK) {
             expected.add(Sums::of(first, last));
-            found.add(sums_of_server(control, first, last)?);
+            found.add(sums_of_server(control, name, first, last)?);
         }
         let mut checks = vec![
             check("stamp", format!("{SCHEMA_VERSION} {rows} 1"), stamp),
+            // Servers write names of engines in their own case.
+            check("engine", self.engine.name().to_ascii_lowercase(), engine.to_ascii_lowercase()),
             check("row count", rows, total),
             check("rows with the right ids", expected.rows, found.rows),
             check("sum of id", expected.id, found.id),
@@ -172,13 +201,32 @@ impl Dataset {
             check("sum of crc32(c)", expected.crc, found.crc),
         ];
         for id in known_ids(rows) {
-            let sql = format!("SELECT id, k, c FROM portbench.{NAME} WHERE id={id}");
+            let sql = format!("SELECT id, k, c FROM portbench.{name} WHERE id={id}");
             let row = control.query_prepared(&sql)?.concat().join(" ");
             let c = content(id);
             let wanted = format!("{id} {} {}", k(id), String::from_utf8_lossy(&c));
             checks.push(check(&format!("row {id}"), wanted, row));
         }
         Ok(checks)
+    }
+
+    /// Schema version, rows and completeness of our table, as stamped.
+    fn stamp(&self, control: &mut Control) -> Result<Option<Vec<String>>, ControlError> {
+        let sql = format!(
+            "SELECT schema_version, row_count, complete FROM portbench.{} WHERE dataset='{}'",
+            self.stamps(),
+            self.table()
+        );
+        Ok(control.query(&sql)?.into_iter().next())
+    }
+
+    /// The engine that holds the table; `None`: there is no such table.
+    fn found_engine(&self, control: &mut Control) -> Result<Option<String>, ControlError> {
+        control.value(&format!(
+            "SELECT engine FROM information_schema.tables \
+             WHERE table_schema='portbench' AND table_name='{}'",
+            self.table()
+        ))
     }
 }
 
@@ -198,8 +246,8 @@ fn ranges(rows: u64, step: u64) -> impl Iterator<Item = (u64, u64)> {
     (0..rows.div_ceil(step)).map(move |i| (i * step + 1, (i + 1).saturating_mul(step).min(rows)))
 }
 
-fn insert(first: u64, last: u64) -> String {
-    let mut sql = format!("INSERT INTO portbench.{NAME} (id, k, c) VALUES ");
+fn insert(table: &str, first: u64, last: u64) -> String {
+    let mut sql = format!("INSERT INTO portbench.{table} (id, k, c) VALUES ");
     for id in first..=last {
         let comma = if id == first { "" } else { "," };
         let c = content(id);
@@ -209,25 +257,10 @@ fn insert(first: u64, last: u64) -> String {
     sql
 }
 
-/// Schema version, rows and completeness of our table, as stamped.
-fn stamp(control: &mut Control) -> Result<Option<Vec<String>>, ControlError> {
-    let sql =
-        format!("SELECT schema_version, row_count, complete FROM portbench.stamp WHERE dataset='{NAME}'");
-    Ok(control.query(&sql)?.into_iter().next())
-}
-
-fn exists(control: &mut Control) -> Result<bool, ControlError> {
-    let sql = format!(
-        "SELECT COUNT(*) FROM information_schema.tables \
-         WHERE table_schema='portbench' AND table_name='{NAME}'"
-    );
-    Ok(control.value(&sql)?.is_some_and(|count| count != "0"))
-}
-
-fn sums_of_server(control: &mut Control, first: u64, last: u64) -> Result<Sums, ControlError> {
+fn sums_of_server(control: &mut Control, table: &str, first: u64, last: u64) -> Result<Sums, ControlError> {
     let sql = format!(
         "SELECT COUNT(*), COALESCE(SUM(id),0), COALESCE(SUM(k),0), COALESCE(SUM(CRC32(c)),0) \
-         FROM portbench.{NAME} WHERE id BETWEEN {first} AND {last}"
+         FROM portbench.{table} WHERE id BETWEEN {first} AND {last}"
     );
     let row = control.query(&sql)?.concat();
     let number = |index: usize| row.get(index).and_then(|text| text.parse().ok()).unwrap_or(0);
@@ -261,7 +294,7 @@ mod tests {
 
     #[test]
     fn rows_are_inserted_as_the_functions_say() {
-        let sql = insert(3, 4);
+        let sql = insert("t", 3, 4);
         let c = String::from_utf8(content(3).to_vec()).unwrap();
         assert!(sql.contains(&format!("VALUES (3,{},'{c}'),(4,", k(3))), "{sql}");
         assert_eq!(known_ids(1), [1]);

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use model::message::{DataCheck, FailedKind};
 
+use self::dataset::Dataset;
 use crate::client::{Expect, Reply};
 use crate::control::Control;
 use crate::failure::Failure;
@@ -39,8 +40,8 @@ pub trait Workload: Send + Sync {
 /// The workload that `request` asks for; those that are not of SQL are refused.
 pub fn make(request: &model::request::Workload, seed: u64) -> Result<Arc<dyn Workload>, Failure> {
     match *request {
-        model::request::Workload::PointSelect { statement, rows } => {
-            Ok(Arc::new(point_select::PointSelect::new(statement, rows, seed)))
+        model::request::Workload::PointSelect { statement, rows, engine } => {
+            Ok(Arc::new(point_select::PointSelect::new(statement, Dataset { rows, engine }, seed)))
         }
         model::request::Workload::Do0 => Ok(Arc::new(do0::Do0)),
         model::request::Workload::Flexasync(_) => Err(needs_sql(request)),

@@ -10,8 +10,6 @@ use crate::client::{Expect, Reply, command};
 use crate::control::Control;
 use crate::failure::Failure;
 
-const PREPARED: &str = "SELECT c FROM portbench.point_select WHERE id=?";
-const TEXT: &[u8] = b"SELECT c FROM portbench.point_select WHERE id=";
 /// The type code of an 8-byte integer, and the flag for unsigned.
 const UNSIGNED_LONGLONG: [u8; 2] = [0x08, 0x80];
 
@@ -20,12 +18,17 @@ pub struct PointSelect {
     statement: Statement,
     seed: u64,
     dataset: Dataset,
+    /// The statement without its parameter.
+    text: Vec<u8>,
+    /// The statement with a place for it.
+    prepared: String,
 }
 
 impl PointSelect {
-    /// Selects from `rows` rows.
-    pub fn new(statement: Statement, rows: u64, seed: u64) -> Self {
-        PointSelect { statement, seed, dataset: Dataset { rows } }
+    /// Selects from the rows of `dataset`.
+    pub fn new(statement: Statement, dataset: Dataset, seed: u64) -> Self {
+        let text = format!("SELECT c FROM portbench.{} WHERE id=", dataset.table());
+        PointSelect { statement, seed, dataset, prepared: format!("{text}?"), text: text.into_bytes() }
     }
 
     /// The row that operation `number` asks for.
@@ -37,7 +40,7 @@ impl PointSelect {
 
 impl Workload for PointSelect {
     fn statement(&self) -> Option<&str> {
-        (self.statement == Statement::Prepared).then_some(PREPARED)
+        (self.statement == Statement::Prepared).then_some(self.prepared.as_str())
     }
 
     fn expect(&self) -> Expect {
@@ -61,7 +64,7 @@ impl Workload for PointSelect {
             }
             Statement::Text => {
                 out.push(command::QUERY);
-                out.extend_from_slice(TEXT);
+                out.extend_from_slice(&self.text);
                 put_decimal(out, id);
             }
         }
@@ -109,20 +112,40 @@ fn put_decimal(out: &mut Vec<u8>, mut value: u64) {
 
 #[cfg(test)]
 mod tests {
+    use model::request::Engine;
+
     use super::*;
+
+    fn workload(statement: Statement) -> PointSelect {
+        PointSelect::new(statement, Dataset { rows: 10_000, engine: Engine::InnoDb }, 7)
+    }
 
     fn encoded(statement: Statement, number: u64) -> Vec<u8> {
         let mut out = Vec::new();
-        PointSelect::new(statement, 10_000, 7).encode(number, 0x0102, &mut out);
+        workload(statement).encode(number, 0x0102, &mut out);
         out
     }
 
     #[test]
+    fn each_engine_has_a_table_of_its_own() {
+        assert_eq!(
+            workload(Statement::Prepared).statement(),
+            Some("SELECT c FROM portbench.point_select WHERE id=?")
+        );
+        let ndb = Dataset { rows: 10_000, engine: Engine::NdbCluster };
+        let workload = PointSelect::new(Statement::Prepared, ndb, 7);
+        assert_eq!(workload.statement(), Some("SELECT c FROM portbench.point_select_ndb WHERE id=?"));
+    }
+
+    #[test]
     fn commands_are_the_same_bytes_on_every_machine() {
-        let workload = PointSelect::new(Statement::Text, 10_000, 7);
+        let workload = workload(Statement::Text);
         let id = workload.id(3);
         assert!((1..=10_000).contains(&id));
-        assert_eq!(encoded(Statement::Text, 3), [&[3], TEXT, id.to_string().as_bytes()].concat());
+        assert_eq!(
+            encoded(Statement::Text, 3),
+            [&[3], workload.text.as_slice(), id.to_string().as_bytes()].concat()
+        );
         let head = [0x17, 2, 1, 0, 0, 0, 1, 0, 0, 0, 0, 1, 8, 0x80];
         assert_eq!(encoded(Statement::Prepared, 3)[..14], head);
         let [low, high] = [(id % 256) as u8, (id / 256) as u8];
@@ -140,7 +163,7 @@ mod tests {
 
     #[test]
     fn no_other_reply_than_the_row_is_right() {
-        let workload = PointSelect::new(Statement::Text, 10_000, 7);
+        let workload = workload(Statement::Text);
         let ok = crate::client::OkReply { affected_rows: 0, warnings: 0 };
         assert!(!workload.check(0, &Reply::Ok(ok)));
     }

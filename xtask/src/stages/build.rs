@@ -220,8 +220,9 @@ impl Builder<'_> {
             wrong.extend(checks::header(&self.tree.join(&header.file), header, target)?);
         }
         wrong.extend(checks::compile_commands(&self.tree.join("compile_commands.json"), &target.cpu.flags)?);
-        wrong.extend(checks::libraries(
+        wrong.extend(checks::cache(
             &self.tree.join("CMakeCache.txt"),
+            self.plan.product.build.config_cache.as_ref(),
             self.plan.toolchain.sysroot().root(),
         )?);
         if wrong.is_empty() {

@@ -1,7 +1,9 @@
 //! A server of a deployment: its data folder made, started, ready, read back, and stopped whatever happens.
 
+mod data;
 mod io_method;
 pub mod place;
+mod read_back;
 mod settings;
 mod starter;
 pub mod watch;
@@ -43,6 +45,8 @@ pub struct Plan<'a> {
     pub deployed: &'a Deployed,
     /// How.
     pub product: &'a Product,
+    /// The connect string of the cluster that it is a node of.
+    pub cluster: Option<&'a str>,
     /// Further arguments, which override the product's.
     pub more_arguments: &'a [String],
     /// The TCP port that was asked for; `None`: a free one.
@@ -166,6 +170,9 @@ pub fn start(home: &Home, plan: &Plan, log_name: &str) -> Result<Server> {
     };
     let starter = Starter { table, plan, place: &place, log: &log, account: &account, port, listen };
     let written_by = starter.prepare()?;
+    if plan.cluster.is_some() {
+        starter.run_alone()?;
+    }
     ui::step("server", &format!("starting on {}", plan.machine));
     let (process, ready) = starter.run()?;
     let mut facts = starter.read_back(ready, written_by)?;

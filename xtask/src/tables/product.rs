@@ -124,6 +124,9 @@ pub struct Build {
     /// Generated headers to be checked after configure; with `source-of` those of the other product, if there are none.
     #[serde(default)]
     pub config_header: Vec<ConfigHeader>,
+    /// What configure must have found out; with `source-of` what the other product says, if there is nothing here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config_cache: Option<ConfigCache>,
 }
 
 /// What a generated header must say.
@@ -139,6 +142,17 @@ pub struct ConfigHeader {
     /// The macro that is defined on big-endian targets only.
     #[serde(default)]
     pub big_endian: Option<String>,
+    /// Macros of which one must be defined, e.g. the spin hint of each family of CPUs.
+    #[serde(default)]
+    pub any_of: Vec<Vec<String>>,
+}
+
+/// What `CMakeCache.txt` must say.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct ConfigCache {
+    /// Results of probes that must be true and that no header shows: they reach the compiler as its flags.
+    pub defined: Vec<String>,
 }
 
 /// A file or folder to install.
@@ -159,11 +173,16 @@ pub struct Server {
     pub program: String,
     /// Its command-line client, in the install tree: asks the server for its settings.
     pub client: String,
+    /// The argument that lets the server make its data folder by itself; left out: from the SQL files below.
+    #[serde(default)]
+    pub initialize: Option<String>,
     /// Lines of the SQL files that hold this are left out.
     pub bootstrap_without: Option<String>,
     /// Statements before the files, when a data folder is made.
+    #[serde(default)]
     pub bootstrap_first: Vec<String>,
     /// SQL files in the install tree that make a data folder's system tables.
+    #[serde(default)]
     pub bootstrap: Vec<String>,
     /// Arguments of every start.
     pub arguments: Vec<String>,
@@ -171,6 +190,9 @@ pub struct Server {
     pub simulated_io_arguments: Vec<String>,
     /// Variables that are read back once the server is ready, and recorded.
     pub settings: Vec<String>,
+    /// Parts of warnings that every build gives, a native one too, and that say nothing of this one: not recorded.
+    #[serde(default)]
+    pub usual_warnings: Vec<String>,
 }
 
 /// The distribution's packages of a product.
@@ -207,6 +229,7 @@ impl Product {
         if self.build.config_header.is_empty() {
             self.build.config_header = other.build.config_header;
         }
+        self.build.config_cache = self.build.config_cache.take().or(other.build.config_cache);
         self.server = self.server.take().or(other.server);
     }
 

@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::ops::RangeInclusive;
 
 use anyhow::Result;
-use model::request::{Coordinator, Flexasync, Load, SendWhen, Statement, Workload};
+use model::request::{Coordinator, Engine, Flexasync, Load, SendWhen, Statement, Workload};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 
@@ -63,6 +63,8 @@ struct Written {
     /// Rows of the table; for workloads with one.
     #[serde(default, deserialize_with = "rows")]
     rows: Option<u64>,
+    /// `InnoDB`, which is what it is left out for, or `NDBCLUSTER`; for workloads with a table.
+    engine: Option<Engine>,
     /// Client threads; left out: as many as cores.
     #[serde(default, deserialize_with = "threads")]
     threads: Option<u32>,
@@ -217,9 +219,9 @@ impl TryFrom<Written> for Entry {
 
     /// `Err` where fields do not belong together.
     fn try_from(written: Written) -> Result<Self, String> {
-        let Written { name, connections, statement, rows, threads, flexasync } = written;
+        let Written { name, connections, statement, rows, engine, threads, flexasync } = written;
         if name == "flexasync" {
-            return flexasync_entry(connections, threads, statement.is_some() || rows.is_some(), flexasync);
+            return flexasync_entry(connections, threads, statement.is_some() || rows.is_some() || engine.is_some(), flexasync);
         }
         let connections = connections.ok_or_else(|| format!("{name}: needs `connections`"))?;
         if flexasync.is_some() {
@@ -233,9 +235,10 @@ impl TryFrom<Written> for Entry {
             "point-select" => Workload::PointSelect {
                 statement: statement.ok_or_else(|| missing("`statement`: prepared or text"))?,
                 rows: rows.ok_or_else(|| missing("`rows`"))?,
+                engine: engine.unwrap_or_default(),
             },
-            "do0" if statement.is_some() || rows.is_some() => {
-                return Err("do0: has no `statement` and no `rows`".into());
+            "do0" if statement.is_some() || rows.is_some() || engine.is_some() => {
+                return Err("do0: has no `statement`, no `rows` and no `engine`".into());
             }
             "do0" => Workload::Do0,
             other => return Err(unknown("workload", other, &names()).to_string()),
@@ -347,6 +350,7 @@ mod tests {
             ("threads = 2", "threads = 0", 11, "is 0, must be 1 or more, at most 1024"),
             ("'point-select'", "'point-selct'", 7, "did you mean point-select?"),
             ("rows = 10", "row = 10", 9, "unknown field `row`"),
+            ("rows = 10", "rows = 10\nengine = 'ndb'", 10, "`InnoDB` or `NDBCLUSTER`"),
         ] {
             let message = refused(from, to);
             assert!(message.contains(&format!("at line {line}, column")), "{to}: {message}");
@@ -360,7 +364,7 @@ mod tests {
             ("rows = 10\n", "", "needs `rows`"),
             ("statement = 'text'\n", "", "needs `statement`"),
             ("threads = 2", "threads = 3", "more `threads` than `connections`"),
-            ("'point-select'", "'do0'", "has no `statement` and no `rows`"),
+            ("'point-select'", "'do0'", "has no `statement`, no `rows` and no `engine`"),
         ] {
             let message = refused(from, to);
             assert!(message.contains("at line 6, column 1") && message.contains(said), "{to}: {message}");

@@ -141,6 +141,7 @@ impl Stand {
             link: &*standing.link,
             deployed: &standing.deployed,
             product: &standing.pipeline.product,
+            cluster: None,
             more_arguments: &start.server_arguments,
             port: start.port,
             placement: &placement,

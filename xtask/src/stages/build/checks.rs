@@ -9,7 +9,7 @@ use serde::Deserialize;
 use xshell::{Shell, cmd};
 
 use crate::process;
-use crate::tables::product::ConfigHeader;
+use crate::tables::product::{ConfigCache, ConfigHeader};
 use crate::tables::target::Target;
 
 /// Checks a generated header; what is wrong, one sentence each.
@@ -34,6 +34,9 @@ fn held_against(macros: &BTreeMap<&str, &str>, wanted: &ConfigHeader, target: &T
     let mut wrong = Vec::new();
     for name in wanted.defined.iter().filter(|name| !macros.contains_key(name.as_str())) {
         wrong.push(format!("{}: {name} is not defined: a probe of configure did not run", wanted.file));
+    }
+    for names in wanted.any_of.iter().filter(|names| !names.iter().any(|n| macros.contains_key(n.as_str()))) {
+        wrong.push(format!("{}: none of {} is defined", wanted.file, names.join(", ")));
     }
     for (name, value) in wanted.expected(target) {
         let found = macros.get(name.as_str()).copied();
@@ -81,10 +84,30 @@ pub fn compile_commands(file: &Path, flags: &[String]) -> Result<Vec<String>> {
     Ok(flags.iter().filter_map(lacks).collect())
 }
 
-/// Every library that configure found is the sysroot's: the host's would link, or fail to, an hour later.
-pub fn libraries(cache: &Path, sysroot: &Path) -> Result<Vec<String>> {
-    let text = fs::read_to_string(cache).with_context(|| format!("configure made no {}", cache.display()))?;
-    Ok(foreign_libraries(&text, sysroot))
+/// CMake's cache: what configure found out is there, and every library that it found is the sysroot's: the host's would
+/// link, or fail to, an hour later.
+pub fn cache(file: &Path, wanted: Option<&ConfigCache>, sysroot: &Path) -> Result<Vec<String>> {
+    let text = fs::read_to_string(file).with_context(|| format!("configure made no {}", file.display()))?;
+    let mut wrong = foreign_libraries(&text, sysroot);
+    wrong.extend(wanted.map_or(Vec::new(), |wanted| not_found(&text, wanted)));
+    Ok(wrong)
+}
+
+/// What is not there, or not true as CMake understands it.
+fn not_found(cache: &str, wanted: &ConfigCache) -> Vec<String> {
+    let value = |name: &str| {
+        let entry = |line: &'_ str| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(':'));
+        let line = cache.lines().find(|line| entry(line))?;
+        line.split_once('=').map(|(_, value)| value.trim())
+    };
+    let says = |name: &String| match value(name) {
+        None => Some(format!("CMakeCache.txt: {name} is not there: its probe did not run")),
+        Some("" | "0" | "OFF" | "FALSE" | "NO") => {
+            Some(format!("CMakeCache.txt: {name} was not found: the emulator or the compiler is at fault"))
+        }
+        Some(_) => None,
+    };
+    wanted.defined.iter().filter_map(says).collect()
 }
 
 fn foreign_libraries(cache: &str, sysroot: &Path) -> Vec<String> {
@@ -139,6 +162,42 @@ mod tests {
         let wrong = compile_commands(&file, &["-mcpu=power8".into()]).unwrap();
         assert_eq!(wrong.len(), 1);
         assert!(wrong[0].contains("1 of 2") && wrong[0].contains("b.c"), "{wrong:?}");
+    }
+
+    /// The products that are built from MySQL's source.
+    fn of_mysql() -> [Product; 2] {
+        ["mysql", "ndb"].map(|name| Product::load(name).unwrap())
+    }
+
+    #[test]
+    fn a_server_without_barriers_or_futexes_is_found() {
+        // As the cache of an unpatched cross build says it: the probes of the first two did not run, the third failed.
+        let unpatched = "HAVE_IB_LINUX_FUTEX:INTERNAL=\nHAVE_IB_LINUX_FUTEX_EXITCODE:INTERNAL=1\n";
+        let patched = "HAVE_IB_GCC_ATOMIC_THREAD_FENCE:INTERNAL=1\nHAVE_IB_GCC_SYNC_SYNCHRONISE:INTERNAL=1\n\
+                       HAVE_IB_LINUX_FUTEX:INTERNAL=1\nHAVE_IB_LINUX_FUTEX_EXITCODE:INTERNAL=0\n";
+        for product in of_mysql() {
+            let wanted = product.build.config_cache.unwrap();
+            let wrong = not_found(unpatched, &wanted);
+            assert_eq!(wrong.len(), 3, "{wrong:?}");
+            assert!(wrong[0].contains("HAVE_IB_GCC_SYNC_SYNCHRONISE is not there"), "{wrong:?}");
+            assert!(wrong[2].contains("HAVE_IB_LINUX_FUTEX was not found"), "{wrong:?}");
+            assert_eq!(not_found(patched, &wanted), Vec::<String>::new());
+        }
+    }
+
+    #[test]
+    fn a_server_that_spins_without_a_hint_is_found() {
+        let target = Target::load("ppc64le").unwrap();
+        for product in of_mysql() {
+            let mut wanted = product.build.config_header[0].clone();
+            wanted.defined.clear();
+            let without = "#define SIZEOF_CHARP 8\n";
+            let wrong = held_against(&macros(without), &wanted, &target);
+            assert_eq!(wrong.len(), 1, "{wrong:?}");
+            assert!(wrong[0].contains("HAVE_HMT_PRIORITY_INSTRUCTION is defined"), "{wrong:?}");
+            let with = format!("{without}#define HAVE_HMT_PRIORITY_INSTRUCTION 1\n");
+            assert_eq!(held_against(&macros(&with), &wanted, &target), Vec::<String>::new());
+        }
     }
 
     #[test]

@@ -26,14 +26,20 @@ pub struct Means {
 /// Reads them off the log's last start and the settings that were read back after it.
 pub fn means(log: &str, settings: &BTreeMap<String, String>) -> Means {
     let start = last_start(log);
-    let used = |line: &&str| line.split_once("InnoDB: Using ").map(|(_, what)| what.trim().to_string());
-    let using: Vec<String> = start.iter().filter_map(used).collect();
+    let using: Vec<String> = start.iter().filter_map(|line| used(line)).collect();
     let is_crc32 = |what: &&String| what.contains("crc32") || what.ends_with(" instructions");
     Means {
         io_method: io_method(&start, &using, settings).map(String::from),
         fell_back: fell_back(&start),
         crc32_method: using.iter().find(is_crc32).cloned(),
     }
+}
+
+/// What InnoDB says that it uses: `[Note] InnoDB: Using …` is MariaDB's way, `[Note] [MY-012366] [InnoDB] Using …`
+/// MySQL's.
+fn used(line: &str) -> Option<String> {
+    let said = line.split_once("InnoDB: Using ").or_else(|| line.split_once("[InnoDB] Using "));
+    said.map(|(_, what)| what.trim().trim_end_matches('.').to_string())
 }
 
 /// The lines from a server's last "starting … as process" on: before it the log has the making of the data folder.
@@ -48,26 +54,38 @@ fn io_method(start: &[&str], using: &[String], settings: &BTreeMap<String, Strin
     if using.iter().any(|what| what == "io_uring" || what == "liburing") {
         return Some(IO_URING);
     }
-    if using.iter().any(|what| what == "Linux native AIO") {
+    let off = settings.get("innodb_use_native_aio").is_some_and(|value| value == "OFF" || value == "0");
+    // MySQL says what it uses before it has tried.
+    if using.iter().any(|what| what == "Linux native AIO") && !start.iter().any(gave_up) {
         return Some(LIBAIO);
     }
-    let off = settings.get("innodb_use_native_aio").is_some_and(|value| value == "OFF" || value == "0");
-    (off || start.iter().any(|line| line.contains("native AIO failed"))).then_some(SYNCHRONOUS)
+    (off || start.iter().any(gave_up)).then_some(SYNCHRONOUS)
+}
+
+/// The last word on native AIO that does not work: MariaDB's, MySQL's.
+fn gave_up(line: &&str) -> bool {
+    line.contains("native AIO failed") || line.contains("Linux Native AIO disabled")
 }
 
 /// What a fallback is announced with, and what says why in the lines before it.
 fn fell_back(start: &[&str]) -> Option<String> {
-    let announced = |line: &&&str| line.contains("falling back to");
-    let cause = |line: &&&str| line.contains("io_uring_queue_init() failed") || line.contains("io_setup(");
+    let announced = |line: &&&str| line.contains("falling back to") || gave_up(line);
+    let causes =
+        ["io_uring_queue_init() failed", "io_setup(", "Linux Native AIO interface", "Linux Native AIO setup"];
+    let cause = |line: &&&str| causes.iter().any(|cause| line.contains(cause));
     let words = start.iter().filter(|line| announced(line) || cause(line)).map(|line| plain(line));
     let words: Vec<&str> = words.collect();
     let fell = start.iter().any(|line| announced(&line));
     fell.then(|| words.join("; "))
 }
 
-/// A line without its time and mark.
+/// A line without its time and marks, of which MySQL has three.
 fn plain(line: &str) -> &str {
-    line.find("] ").map_or(line, |at| &line[at + 2..]).trim()
+    let mut rest = line.find(" [").map_or(line, |at| &line[at + 1..]);
+    while let Some((_, after)) = rest.strip_prefix('[').and_then(|inner| inner.split_once("] ")) {
+        rest = after;
+    }
+    rest.trim()
 }
 
 #[cfg(test)]
@@ -139,8 +157,28 @@ Warning: io_setup(2048) returned Resource temporarily unavailable. See man 2 io_
             let found = means(&log, &BTreeMap::new());
             assert_eq!(found.crc32_method.as_deref(), Some(words));
         }
-        let mysql = "[System] [MY-010116] [Server] mysqld (mysqld 9.7.2) starting as process 1\n\
-                     [Note] [MY-012943] [InnoDB] InnoDB: Using Linux native AIO\n";
-        assert_eq!(means(mysql, &BTreeMap::new()).io_method.as_deref(), Some("libaio"));
+    }
+
+    const MYSQL: &str = "\
+2026-12-01T00:03:49.501158Z 0 [System] [MY-010116] [Server] mysqld (mysqld 9.7.2) starting as process 14528
+2026-12-01T00:03:49.510930Z 0 [Note] [MY-012366] [InnoDB] Using Linux native AIO
+2026-12-01T00:03:49.523565Z 1 [Note] [MY-012951] [InnoDB] Using hardware accelerated crc32 and polynomial multiplication.
+2026-12-01T00:03:49.602618Z 1 [Note] [MY-013532] [InnoDB] Using './#ib_16384_0.dblwr' for doublewrite
+";
+
+    #[test]
+    fn mysqls_words_are_understood() {
+        let found = means(MYSQL, &BTreeMap::new());
+        assert_eq!((found.io_method.as_deref(), found.fell_back), (Some("libaio"), None));
+        let crc32 = "hardware accelerated crc32 and polynomial multiplication";
+        assert_eq!(found.crc32_method.as_deref(), Some(crc32));
+        let refused = "\
+2026-12-01T00:03:49.6Z 1 [ERROR] [MY-012584] [InnoDB] io_setup() failed with EAGAIN after 5 attempts.
+2026-12-01T00:03:49.6Z 1 [Warning] [MY-012654] [InnoDB] Linux Native AIO disabled.
+";
+        let found = means(&format!("{MYSQL}{refused}"), &BTreeMap::new());
+        assert_eq!(found.io_method.as_deref(), Some("synchronous"));
+        let why = "io_setup() failed with EAGAIN after 5 attempts.; Linux Native AIO disabled.";
+        assert_eq!(found.fell_back.as_deref(), Some(why));
     }
 }

@@ -257,6 +257,7 @@ impl Execution<'_> {
             link,
             deployed,
             product: &self.pipeline.product,
+            cluster: None,
             more_arguments: &self.args().start.server_arguments,
             port: self.args().start.port,
             placement,
