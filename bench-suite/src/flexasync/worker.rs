@@ -136,7 +136,7 @@ impl<'a> Worker<'a> {
                 SendWhen::Forced => ndbapi::Send::Forced,
                 SendWhen::NonAdaptive => ndbapi::Send::NotAdaptive,
             };
-            self.session.send_poll(TICK, in_flight.div_ceil(2), send, &mut self.done);
+            self.session.send_poll(TICK, in_flight, send, &mut self.done);
             let now_ns = self.shared.clock.now_ns();
             if !self.done.is_empty() {
                 heard_ns = now_ns;

@@ -2,7 +2,10 @@
 
 mod cells;
 mod client;
+mod compare;
 mod execute;
+mod header;
+mod serving;
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -70,6 +73,15 @@ pub struct Args {
     /// Bench the harness itself: no server, every operation completes at once.
     #[arg(long, conflicts_with_all = ["tcp", "port", "server_arguments", "data", "server_cpus", "numa_node"])]
     null: bool,
+    /// The topology of a cluster: a name, or a file; see `cargo xtask topology`. Left out: `small`.
+    #[arg(long, value_name = "NAME")]
+    topology: Option<String>,
+    /// The program that a workload is modelled on, run with the same parameters on the same servers, in turn with it.
+    #[arg(long, value_enum, conflicts_with = "null")]
+    compare: Option<Original>,
+    /// How often each of the two is run.
+    #[arg(long, requires = "compare", default_value = "5", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    repeat: u32,
     /// Folder for records; left out: `records` in the checkout.
     #[arg(long)]
     records: Option<PathBuf>,
@@ -87,7 +99,19 @@ const EXAMPLES: &str = "Examples:
                                                            a matrix: one record a cell, one table
   cargo xtask bench --target ppc64le --server ssh:a --client ssh:b
   cargo xtask bench --workload do0 --connections 16 --duration-s 10 --client host
+  cargo xtask bench --product ndb --target x86_64 --on local --compare flexAsynch
+                                                           flexasync beside NDB's own flexAsynch
+  cargo xtask bench --product ndb --with sql --suite sql-engines
+                                                           one query on InnoDB and on NDB tables
   cargo xtask bench --null --client host                   what the harness itself can do";
+
+/// A program that a workload is modelled on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Original {
+    /// NDB's own bench, beside flexasync.
+    #[value(name = "flexAsynch")]
+    FlexAsynch,
+}
 
 /// Where the load generator runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -207,6 +231,12 @@ fn plan(args: &Args, pipeline: &Pipeline) -> Result<Plan> {
     }
     // The same load twice would be the same row twice.
     workloads.dedup();
+    for planned in &mut workloads {
+        serving::fits(args, &pipeline.product, &planned.workload)?;
+        if args.compare.is_some() {
+            compare::as_the_original_does(planned)?;
+        }
+    }
     Ok(Plan { suite, workloads })
 }
 

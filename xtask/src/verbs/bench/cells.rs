@@ -180,7 +180,7 @@ impl Cells {
 fn impossible(args: &Args, pipeline: &Pipeline, on: &Name, from: From) -> Result<Option<anyhow::Error>> {
     if from == From::Distro
         && !args.null
-        && let Err(why) = distro::exists(&pipeline.target)
+        && let Err(why) = distro::exists(&pipeline.target).and_then(|()| pipeline.product.distro().map(drop))
     {
         return Ok(Some(why));
     }

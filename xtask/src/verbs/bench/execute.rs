@@ -5,25 +5,30 @@ use std::path::PathBuf;
 use anyhow::Result;
 use model::facts::Facts;
 use model::message::{Caveat, CaveatKind};
-use model::record::{Header, Line, MachineUp, Outcome, PlacementFacts, RecordedError, SCHEMA_VERSION};
+use model::record::{Line, MachineUp, Outcome};
 use model::request::Backend;
-use xshell::{Shell, cmd};
 
 use super::cells::Cell;
 use super::client::{Generator, Up};
+use super::header::{file_stem, recorded_error};
+use super::serving::{self, Serving};
 use super::{Args, Plan};
-use crate::failure::{Failure, Kind, kind_of};
+use crate::failure::{Kind, kind_of};
 use crate::home::repository;
 use crate::machines::{self, Link};
 use crate::pipeline::Pipeline;
 use crate::placement::{Allowed, Flags, Placement};
-use crate::stages::bundle::{BENCH, Bundle};
+use crate::stages::bundle::Bundle;
+use crate::stages::cluster;
 use crate::stages::deployment::Deployed;
-use crate::stages::record::{self, Writer};
-use crate::stages::run::{self, Watched, Workload};
+use crate::stages::record::Writer;
+use crate::stages::run;
 use crate::stages::server::{self, Server};
 use crate::stages::toolchain::Toolchain;
-use crate::{host, interrupt, process, ui};
+use crate::tables::suite::Planned;
+use crate::tables::topology::Topology;
+use crate::verbs::cluster::{self as cluster_of, Machines};
+use crate::{interrupt, ui};
 
 /// The flags that place a load generator.
 const CLIENT_FLAGS: Flags = Flags { cpus: "--client-cpus", numa_node: "--numa-node" };
@@ -48,12 +53,15 @@ impl Common<'_> {
     ) -> Result<()> {
         let execution =
             Execution { common: self, pipeline, plan, machine: cell.on.to_string(), bundle: Some(bundle) };
+        if pipeline.product.cluster.is_some() && !self.args.null {
+            return execution.recorded(records, |record| execution.on_cluster(cell, (toolchain, bundle), record));
+        }
         execution.recorded(records, |record| {
             let machine = machines::open(&cell.on, &pipeline.home, toolchain, &self.args.choices)?;
             ui::step("deploy", &format!("{} on {}", bundle.manifest().label(), cell.on));
             let deployed = machine.deploy(bundle)?;
             let mut link = machine.connect(&deployed)?;
-            let result = execution.on(&*link, &deployed, record);
+            let result = execution.on(&*link, &deployed, None, record);
             // A guest that died or a link that broke explains more than what it broke.
             if let Err(error) = &result
                 && kind_of(error) != Some(Kind::Interrupted)
@@ -76,17 +84,18 @@ impl Common<'_> {
     }
 }
 
-struct Execution<'a> {
-    common: &'a Common<'a>,
-    pipeline: &'a Pipeline,
-    plan: &'a Plan,
-    machine: String,
+/// One execution, which is one record.
+pub(super) struct Execution<'a> {
+    pub(super) common: &'a Common<'a>,
+    pub(super) pipeline: &'a Pipeline,
+    pub(super) plan: &'a Plan,
+    pub(super) machine: String,
     /// `None`: the null back-end on this host.
-    bundle: Option<&'a Bundle>,
+    pub(super) bundle: Option<&'a Bundle>,
 }
 
 impl Execution<'_> {
-    fn args(&self) -> &Args {
+    pub(super) fn args(&self) -> &Args {
         self.common.args
     }
 
@@ -111,40 +120,45 @@ impl Execution<'_> {
         result
     }
 
-    fn header(&self) -> Header {
-        let args = self.args();
-        let manifest = self.bundle.map(Bundle::manifest);
-        let bundle = manifest.filter(|_| !args.null).map(|manifest| manifest.facts.clone());
-        let what =
-            bundle.as_ref().map_or("null".into(), |b| format!("{}-{}-{}", b.product, b.release, b.origin));
-        let target = &self.pipeline.target.name;
-        let sha256 = match self.common.generator {
-            Generator::Host(binary) => binary.sha256().to_string(),
-            Generator::Target => manifest.and_then(|m| m.files.get(BENCH).cloned()).unwrap_or_default(),
-            Generator::Away(away) => away.sha256(),
-        };
-        Header {
-            schema_version: SCHEMA_VERSION,
-            id: record::new_id(&[target, &what, &self.machine]),
-            started_at: record::now(),
-            portbench_version: env!("CARGO_PKG_VERSION").into(),
-            portbench_commit: commit(),
-            bench_binary_sha256: sha256,
-            command: std::env::args().skip(1).collect(),
-            target: target.clone(),
-            suite: self.plan.suite.clone(),
-            bundle,
-            machine: host::facts(&self.machine),
-            placement: PlacementFacts {
-                server_cpus: args.start.server_cpus.clone(),
-                client_cpus: args.client_cpus.clone(),
-                numa_node: args.start.numa_node,
-            },
+    /// The same where a cluster answers, whose nodes may be on several machines; the first has the SQL server as well.
+    fn on_cluster(&self, cell: &Cell, parts: (&Toolchain, &Bundle), record: &mut Writer) -> Result<()> {
+        let (args, on) = (self.args(), &cell.on);
+        let topology = self.topology()?;
+        topology.check(&cluster_of::around(&topology, on, &self.pipeline.target, &args.choices)?)?;
+        let mut machines = Machines::up(self.pipeline, parts, &topology, on, &args.choices)?;
+        let result = self.cluster_up(&machines, &topology, record);
+        if let Err(error) = &result
+            && kind_of(error) != Some(Kind::Interrupted)
+            && let Some(failure) = machines.lost()?
+        {
+            return Err(failure.into());
         }
+        result?;
+        machines.stop()
+    }
+
+    fn cluster_up(&self, machines: &Machines, topology: &Topology, record: &mut Writer) -> Result<()> {
+        let product = &self.pipeline.product;
+        let Some((_, deployed, link)) = machines.all().first() else { anyhow::bail!("a topology has a machine") };
+        for (name, deployed, link) in machines.all().iter().skip(1) {
+            self.machine_up(&**link, deployed, name, "server", record)?;
+        }
+        let plan = machines.plan(topology, product, self.args().start.data.as_deref());
+        self.on(&**link, deployed, Some(&plan), record)
+    }
+
+    fn topology(&self) -> Result<Topology> {
+        Topology::load(self.args().topology.as_deref().unwrap_or(Topology::DEFAULT))
     }
 
     /// What happens once the machine is up.
-    fn on(&self, link: &dyn Link, deployed: &Deployed, record: &mut Writer) -> Result<()> {
+    fn on(
+        &self,
+        link: &dyn Link,
+        deployed: &Deployed,
+        cluster: Option<&cluster::Plan>,
+        record: &mut Writer,
+    ) -> Result<()> {
         let args = self.args();
         let facts = self.machine_up(link, deployed, &self.machine, "server", record)?;
         let placement = Placement { cpus: args.start.server_cpus.clone(), numa_node: args.start.numa_node };
@@ -165,12 +179,39 @@ impl Execution<'_> {
             self.caveats(link, &client, record)?;
             return self.workloads(&client, None, record);
         }
-        let server = self.server(link, deployed, &placement, &client, record);
+        let mut serving = Serving { link, server: None, cluster: None };
+        let started = self.serve(&mut serving, deployed, (&placement, &client), cluster, record);
         // Only now is it known how the client reaches it; a server that did not start ran there all the same.
         self.caveats(link, &client, record)?;
-        let mut server = server?;
-        self.workloads(&client, Some((&mut server, link)), record)?;
-        server.stop()
+        started?;
+        if args.compare.is_some() {
+            self.compared(&client, &mut serving, deployed, record)?;
+        } else {
+            self.workloads(&client, Some(&mut serving), record)?;
+        }
+        serving.stop()
+    }
+
+    /// Starts what the workloads need: the cluster first, then the server, which may be a node of it.
+    fn serve(
+        &self,
+        serving: &mut Serving,
+        deployed: &Deployed,
+        (placement, client): (&Placement, &Up),
+        cluster: Option<&cluster::Plan>,
+        record: &mut Writer,
+    ) -> Result<()> {
+        if let Some(plan) = cluster {
+            let cluster = cluster::start(&self.pipeline.home, plan, &file_stem(record))?;
+            record.append(&Line::Cluster(Box::new(cluster.facts().clone())))?;
+            serving.cluster = Some(cluster);
+        }
+        if self.plan.workloads.iter().any(|planned| !serving::is_of_ndb(&planned.workload)) {
+            let joins = serving.cluster.as_ref().map(|cluster| cluster.connect_string().to_string());
+            serving.server =
+                Some(self.server((serving.link, deployed), placement, client, joins.as_deref(), record)?);
+        }
+        Ok(())
     }
 
     /// What a reader must know of the machines.
@@ -213,43 +254,52 @@ impl Execution<'_> {
         Placement { cpus: self.args().client_cpus.clone(), numa_node: None }
     }
 
-    fn workloads(
-        &self,
-        client: &Up,
-        mut server: Option<(&mut Server, &dyn Link)>,
-        record: &mut Writer,
-    ) -> Result<()> {
-        let args = self.args();
-        // Loading and checking the data is the server's work as well: the slower machine sets the pace.
-        let there = server.as_ref().map_or(1.0, |(_, link)| link.slowdown());
-        let slowdown = client.slowdown().max(there);
-        let log = self.pipeline.home.log(&format!("client-{}", file_stem(record)))?;
-        let name = args.client.to_string();
+    fn workloads(&self, client: &Up, mut serving: Option<&mut Serving>, record: &mut Writer) -> Result<()> {
         for (index, planned) in self.plan.workloads.iter().enumerate() {
-            interrupt::check()?;
-            let same_kernel = client.elsewhere().is_none();
-            let backend = server.as_ref().map_or(Backend::Null, |(server, _)| Backend::Server {
-                endpoint: server.endpoint(args.tcp || !same_kernel),
-                account: server.account().clone(),
-                server_pid: same_kernel.then(|| server.pid()),
-            });
-            let workload =
-                Workload { index: index as u32, planned, backend, client: &name, slowdown, log: &log };
-            let command = client.command(&self.client_placement());
-            let mut watched: Vec<&mut dyn Watched> =
-                server.iter_mut().map(|(server, _)| &mut **server as &mut dyn Watched).collect();
-            run::run(&workload, command, &mut watched, record)?;
-            interrupt::check()?;
+            self.workload(index as u32, planned, client, serving.as_deref_mut(), record)?;
         }
         Ok(())
     }
 
+    /// One workload, once.
+    pub(super) fn workload(
+        &self,
+        index: u32,
+        planned: &Planned,
+        client: &Up,
+        serving: Option<&mut Serving>,
+        record: &mut Writer,
+    ) -> Result<()> {
+        interrupt::check()?;
+        let args = self.args();
+        // Loading and checking the data is the server's work as well: the slower machine sets the pace.
+        let there = serving.as_ref().map_or(1.0, |serving| serving.link.slowdown());
+        let log = self.pipeline.home.log(&format!("client-{}", file_stem(record)))?;
+        let same_kernel = client.elsewhere().is_none();
+        let backend = match &serving {
+            None => Backend::Null,
+            Some(serving) => serving.backend(&planned.workload, args.tcp, same_kernel)?,
+        };
+        let workload = run::Workload {
+            index,
+            planned,
+            backend,
+            client: &args.client.to_string(),
+            slowdown: client.slowdown().max(there),
+            log: &log,
+        };
+        let command = client.command(&self.client_placement());
+        let mut watched = serving.map(Serving::watched).unwrap_or_default();
+        run::run(&workload, command, &mut watched, record)?;
+        interrupt::check()
+    }
+
     fn server(
         &self,
-        link: &dyn Link,
-        deployed: &Deployed,
+        (link, deployed): (&dyn Link, &Deployed),
         placement: &Placement,
         client: &Up,
+        cluster: Option<&str>,
         record: &mut Writer,
     ) -> Result<Server> {
         let plan = server::Plan {
@@ -257,7 +307,7 @@ impl Execution<'_> {
             link,
             deployed,
             product: &self.pipeline.product,
-            cluster: None,
+            cluster,
             more_arguments: &self.args().start.server_arguments,
             port: self.args().start.port,
             placement,
@@ -282,28 +332,4 @@ impl Execution<'_> {
 
 fn caveat(record: &mut Writer, kind: CaveatKind, detail: &str) -> Result<()> {
     record.append(&Line::Caveat(Caveat { kind, detail: detail.into() }))
-}
-
-/// The commit of the checkout, with `-dirty` where it was changed since; `None` outside of git.
-fn commit() -> Option<String> {
-    let (sh, folder) = (Shell::new().ok()?, repository());
-    let text =
-        process::output(cmd!(sh, "git -C {folder} describe --always --dirty --abbrev=12 --match=")).ok()?;
-    Some(text.trim().to_string())
-}
-
-fn file_stem(record: &Writer) -> String {
-    record.path().file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default()
-}
-
-fn recorded_error(error: &anyhow::Error) -> (Outcome, Option<RecordedError>) {
-    let kind = kind_of(error);
-    let failure = error.chain().find_map(|cause| cause.downcast_ref::<Failure>());
-    let recorded = RecordedError {
-        kind: kind.map_or("bug".into(), Kind::name),
-        detail: failure.map_or_else(|| format!("{error:#}"), |failure| failure.what.clone()),
-        log: failure.and_then(|failure| failure.log.as_ref()).map(|log| log.display().to_string()),
-    };
-    let outcome = if kind == Some(Kind::Interrupted) { Outcome::Interrupted } else { Outcome::Failed };
-    (outcome, Some(recorded))
 }
