@@ -77,7 +77,11 @@ impl Pipeline {
     /// A bundle that holds the load generator alone.
     pub fn bench_bundle(&self, toolchain: &Toolchain) -> Result<Bundle> {
         // Built against the product's libraries, where there are any.
-        let product = if self.product.develop.is_empty() { None } else { Some(self.install_tree(toolchain, From::Source)?) };
+        let product = if self.product.develop.is_empty() {
+            None
+        } else {
+            Some(self.install_tree(toolchain, From::Source)?)
+        };
         let develop = product.as_ref().and_then(InstallTree::develop);
         let bench = bench_binary::for_target(&self.home, toolchain, develop)?;
         let tree = InstallTree::empty(&self.home, toolchain)?;

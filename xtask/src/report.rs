@@ -3,6 +3,7 @@
 //! Every execution is a row at least: one that failed has its reason where others have numbers, and a cell of a matrix
 //! that cannot be executed says why.
 
+mod compared;
 mod row;
 mod summary;
 
@@ -49,7 +50,17 @@ const NARROW: [&str; 4] = ["client", "p99.9 us", "client us/op", "server us/op"]
 ///
 /// To people, executions on one target and machine are a table each under a heading, others one narrower table. To
 /// programs everything is one table that always has the same columns.
+///
+/// Behind it stands, for each record that has one, the comparison with the program that its workload is modelled on.
 pub fn print(records: &[Vec<Line>], absent: &[Absent]) {
+    print_rows(records, absent);
+    for table in records.iter().filter_map(|record| compared::table(record)) {
+        ui::print("");
+        table.print();
+    }
+}
+
+fn print_rows(records: &[Vec<Line>], absent: &[Absent]) {
     let rows: Vec<Row> =
         records.iter().flat_map(|record| row::of(record)).chain(row::absent(absent)).collect();
     if rows.is_empty() {

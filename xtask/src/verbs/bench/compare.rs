@@ -30,7 +30,9 @@ pub fn as_the_original_does(planned: &mut Planned) -> Result<()> {
     planned.load.warmup_s = 0.0;
     if !matches!(flexasync.coordinator, Coordinator::Key | Coordinator::Any) || flexasync.tables != 1 {
         let what = "flexAsynch has one table and no -local where it does all phases";
-        return Err(Failure::new(Kind::Usage, what).next("choose a suite with `coordinator` key or any").into());
+        return Err(Failure::new(Kind::Usage, what)
+            .next("choose a suite with `coordinator` key or any")
+            .into());
     }
     Ok(())
 }

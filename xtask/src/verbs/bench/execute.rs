@@ -54,7 +54,8 @@ impl Common<'_> {
         let execution =
             Execution { common: self, pipeline, plan, machine: cell.on.to_string(), bundle: Some(bundle) };
         if pipeline.product.cluster.is_some() && !self.args.null {
-            return execution.recorded(records, |record| execution.on_cluster(cell, (toolchain, bundle), record));
+            return execution
+                .recorded(records, |record| execution.on_cluster(cell, (toolchain, bundle), record));
         }
         execution.recorded(records, |record| {
             let machine = machines::open(&cell.on, &pipeline.home, toolchain, &self.args.choices)?;
@@ -139,7 +140,9 @@ impl Execution<'_> {
 
     fn cluster_up(&self, machines: &Machines, topology: &Topology, record: &mut Writer) -> Result<()> {
         let product = &self.pipeline.product;
-        let Some((_, deployed, link)) = machines.all().first() else { anyhow::bail!("a topology has a machine") };
+        let Some((_, deployed, link)) = machines.all().first() else {
+            anyhow::bail!("a topology has a machine")
+        };
         for (name, deployed, link) in machines.all().iter().skip(1) {
             self.machine_up(&**link, deployed, name, "server", record)?;
         }
