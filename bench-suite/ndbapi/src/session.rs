@@ -165,7 +165,10 @@ impl<'c> Session<'c> {
     /// Where there is no such slot, or one is in flight.
     pub fn prepare(&mut self, kind: Kind, at: Coordinator, slots: &[u32]) -> (usize, Option<Error>) {
         for slot in slots {
-            assert!(!std::mem::replace(&mut self.in_flight[*slot as usize], true), "slot {slot} is in flight");
+            assert!(
+                !std::mem::replace(&mut self.in_flight[*slot as usize], true),
+                "slot {slot} is in flight"
+            );
         }
         let (at, node) = match at {
             Coordinator::ByKey => (sys::PBNDB_BY_KEY, 0),
@@ -202,7 +205,13 @@ impl<'c> Session<'c> {
         };
         // SAFETY: `done` has room for every slot.
         let count = unsafe {
-            sys::pbndb_send_poll(self.raw.as_ptr(), wait_ms, least.cast_signed(), force, self.done.as_mut_ptr())
+            sys::pbndb_send_poll(
+                self.raw.as_ptr(),
+                wait_ms,
+                least.cast_signed(),
+                force,
+                self.done.as_mut_ptr(),
+            )
         } as usize;
         done.clear();
         for ended in &self.done[..count] {

@@ -30,6 +30,7 @@ pub fn run(
     _: &mut crate::output::Output,
     _: &Arc<AtomicBool>,
 ) -> Result<Measurement, crate::failure::Failure> {
-    let detail = "this load generator was built without the NDB API; one of a bundle of the product ndb has it";
+    let detail =
+        "this load generator was built without the NDB API; one of a bundle of the product ndb has it";
     Err(crate::failure::Failure::new(FailedKind::BadRequest, detail))
 }

@@ -1,11 +1,13 @@
 //! The loops: tables made, threads started, phases told to all of them at once, results summed up.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use model::message::{CaveatKind, CpuTime, DataCheck, EndedBy, FailedKind, Interval, Measurement, Phase as Told};
+use model::message::{
+    CaveatKind, CpuTime, DataCheck, EndedBy, FailedKind, Interval, Measurement, Phase as Told,
+};
 use model::request::{Backend, Flexasync};
 use model::{Message, Request};
 use ndbapi::{Connection, How, Kind, Session, Table};
@@ -60,7 +62,8 @@ pub fn run(
                 operations: workload.operations,
                 ndb_record: workload.ndb_record,
             };
-            let session = Session::open(&connection, table, how).map_err(|error| worker::failure(&error, 1))?;
+            let session =
+                Session::open(&connection, table, how).map_err(|error| worker::failure(&error, 1))?;
             team.start(scope, Worker::new(number, &shared, session));
         }
         loops(request, output, &mut team)
@@ -199,7 +202,12 @@ fn loops(request: &Request, output: &mut Output, team: &mut Team) -> Result<Meas
 }
 
 /// The timed loops, until their number or the time is reached.
-fn measure(request: &Request, output: &mut Output, team: &mut Team, sum: &mut Sum) -> Result<EndedBy, Failure> {
+fn measure(
+    request: &Request,
+    output: &mut Output,
+    team: &mut Team,
+    sum: &mut Sum,
+) -> Result<EndedBy, Failure> {
     let (workload, load) = (&team.shared.workload, &request.load);
     let begun = Instant::now();
     let mut progress = Intervals { output, every_s: load.interval_s, begun, last: begun, operations: 0 };
@@ -338,7 +346,8 @@ impl<'a> Team<'a> {
             tick(self.shared.operations.load(Ordering::Relaxed));
         }
         let ended_ns = outcomes.iter().map(|outcome| outcome.ended_ns).max().unwrap_or(begun_ns);
-        let difference = |before: Option<CpuTime>, after: Option<CpuTime>| Some(cpu::difference(before?, after?));
+        let difference =
+            |before: Option<CpuTime>, after: Option<CpuTime>| Some(cpu::difference(before?, after?));
         let cost = Cost {
             elapsed_s: (ended_ns - begun_ns) as f64 / 1e9,
             client: difference(cpu.0, cpu::own()),
@@ -356,6 +365,7 @@ impl<'a> Team<'a> {
     fn server_cpu(&self) -> Option<CpuTime> {
         let each = self.pids.iter().map(|pid| cpu::of_process(*pid)).collect::<Option<Vec<_>>>()?;
         let sum = |of: fn(&CpuTime) -> f64| each.iter().map(of).sum();
-        (!each.is_empty()).then(|| CpuTime { user_s: sum(|cpu| cpu.user_s), system_s: sum(|cpu| cpu.system_s) })
+        (!each.is_empty())
+            .then(|| CpuTime { user_s: sum(|cpu| cpu.user_s), system_s: sum(|cpu| cpu.system_s) })
     }
 }

@@ -144,7 +144,9 @@ impl<'a> Worker<'a> {
                 self.take(phase, now_ns, outcome)?;
             } else if Duration::from_nanos(now_ns - heard_ns) > self.shared.patience {
                 let waited = self.shared.patience.as_secs_f64();
-                let detail = format!("the data nodes have not answered for {waited} s, {in_flight} transactions are open");
+                let detail = format!(
+                    "the data nodes have not answered for {waited} s, {in_flight} transactions are open"
+                );
                 return Err(Failure::new(FailedKind::ServerLost, detail));
             }
         }

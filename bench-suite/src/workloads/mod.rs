@@ -50,7 +50,10 @@ pub fn make(request: &model::request::Workload, seed: u64) -> Result<Arc<dyn Wor
 
 /// A workload and a back-end that do not belong together.
 pub fn needs_sql(request: &model::request::Workload) -> Failure {
-    let what = format!("{} needs another back-end: SQL workloads a server, flexasync an NDB Cluster", request.label());
+    let what = format!(
+        "{} needs another back-end: SQL workloads a server, flexasync an NDB Cluster",
+        request.label()
+    );
     Failure::new(FailedKind::BadRequest, what)
 }
 

@@ -125,7 +125,9 @@ pub fn of(record: &[Line]) -> Vec<Row> {
 
 /// A part of a workload is a row of its own; the first takes the place of the workload's.
 fn take_part(rows: &mut Vec<Row>, index: u32, part: &str, measured: &Measurement) {
-    let Some(last) = rows.iter().rposition(|row| row.index == index && row.workload.is_some()) else { return };
+    let Some(last) = rows.iter().rposition(|row| row.index == index && row.workload.is_some()) else {
+        return;
+    };
     if rows[last].part.is_some() {
         let row = rows[last].clone();
         rows.push(row);

@@ -242,7 +242,8 @@ impl Builder<'_> {
         ui::step("compile", &self.plan.product.build.targets.join(" "));
         if let Err(error) = self.ninja(self.options.jobs) {
             let tail = process::tail(self.log, 40);
-            let raced = tail.contains("No such file or directory") && !tail.contains("loading shared libraries");
+            let raced =
+                tail.contains("No such file or directory") && !tail.contains("loading shared libraries");
             if !raced || crate::interrupt::requested() {
                 return Err(error);
             }

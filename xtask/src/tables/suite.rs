@@ -221,7 +221,12 @@ impl TryFrom<Written> for Entry {
     fn try_from(written: Written) -> Result<Self, String> {
         let Written { name, connections, statement, rows, engine, threads, flexasync } = written;
         if name == "flexasync" {
-            return flexasync_entry(connections, threads, statement.is_some() || rows.is_some() || engine.is_some(), flexasync);
+            return flexasync_entry(
+                connections,
+                threads,
+                statement.is_some() || rows.is_some() || engine.is_some(),
+                flexasync,
+            );
         }
         let connections = connections.ok_or_else(|| format!("{name}: needs `connections`"))?;
         if flexasync.is_some() {
