@@ -279,8 +279,11 @@ impl Stop {
     /// The management client's `shutdown`; SIGTERM for what is still there then; SIGKILL at last.
     pub fn run(&mut self, nodes: &mut [Node]) -> Result<()> {
         let command = std::mem::replace(&mut self.command, Command::new("true"));
-        let until = Instant::now() + self.limit;
-        let asked = process::asked("ndb_mgm", command, self.limit, &self.log);
+        let begun = Instant::now();
+        // Waited for although Ctrl-C came: that is why it is asked.
+        let mut client = spawn("the management client", command, &self.log)?;
+        let asked = client.wait(self.limit)?;
+        let until = if asked.is_some_and(|status| status.success()) { begun + self.limit } else { begun };
         let data = |node: &&mut Node| node.role == Role::Data;
         let mut late = Vec::new();
         for node in nodes.iter_mut().filter(data) {
@@ -298,7 +301,6 @@ impl Stop {
         for node in nodes.iter_mut().rev() {
             node.process.stop(TERMINATED)?;
         }
-        asked?;
         let Some((name, how, log)) = late.into_iter().next() else { return Ok(()) };
         let what = format!("{name} did not shut down in order: {how}\n{}", tail(&log, 8));
         Err(Failure::new(Kind::ServerLost, what).log(log).next("read the log's last lines").into())
