@@ -1,5 +1,6 @@
 //! The bench binary: one request in, messages out, an exit code that says how it went.
 
+use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -87,9 +88,20 @@ fn refuse(why: &str) -> ExitCode {
     ExitCode::from(3)
 }
 
+/// Standard output, which from now on is ours alone: libraries write lines of their own there, libndbclient among them. They
+/// go to standard error.
+fn messages_only() -> io::Result<File> {
+    let ours = rustix::io::dup(io::stdout())?;
+    rustix::stdio::dup2_stdout(io::stderr())?;
+    Ok(File::from(ours))
+}
+
 /// Reads a request and does what it asks for.
 fn load() -> ExitCode {
-    let mut output = Output::new(Box::new(io::stdout()));
+    let mut output = match messages_only() {
+        Ok(to) => Output::new(Box::new(to)),
+        Err(error) => return refuse(&format!("cannot keep standard output for messages: {error}")),
+    };
     output.say(&Message::Hello {
         protocol_version: model::PROTOCOL_VERSION,
         version: env!("CARGO_PKG_VERSION").into(),

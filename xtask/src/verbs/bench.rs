@@ -20,6 +20,7 @@ use crate::machines::{self, Choices};
 use crate::pipeline::{From, Pipeline};
 use crate::stages::record;
 use crate::tables::suite::{Planned, Suite};
+use crate::tables::topology::Topology;
 use crate::{report, ui};
 use model::CpuList;
 
@@ -228,6 +229,9 @@ fn plan(args: &Args, pipeline: &Pipeline) -> Result<Plan> {
     for planned in &mut workloads {
         planned.load.connections = args.connections.unwrap_or(planned.load.connections);
         planned.load.duration_s = args.duration_s.unwrap_or(planned.load.duration_s);
+    }
+    if let Some(topology) = &args.topology {
+        Topology::load(topology)?;
     }
     // The same load twice would be the same row twice.
     workloads.dedup();
