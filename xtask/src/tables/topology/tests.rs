@@ -1,3 +1,5 @@
+//! What topologies are refused for, by line, and what becomes of those that are not.
+
 use model::CpuList;
 use model::facts::{Facts, NumaNode};
 
