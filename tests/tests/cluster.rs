@@ -34,13 +34,15 @@ fn until(running: &mut Running, node: u32, words: &str) {
     }
 }
 
-/// Waits until the cluster is up: its facts.
-fn up(running: &mut Running) -> u32 {
-    until(running, 1, "-- Started (");
-    until(running, 2, "-- Started (");
-    // What is read back takes a moment more; it must not be mistaken for the start.
-    std::thread::sleep(Duration::from_secs(2));
-    running.wait_for("--ndb-nodeid=1 ", Duration::from_secs(1))
+/// Starts a cluster and waits until it is up: what was told of it.
+fn up(more: &[&str]) -> (Running, String) {
+    let mut running = serve(more).start();
+    let line = running.next_line();
+    if line.is_empty() {
+        end(running).expect_code(0);
+        panic!("it said nothing");
+    }
+    (running, line)
 }
 
 fn end(running: Running) -> Ended {
@@ -53,11 +55,10 @@ fn end(running: Running) -> Ended {
 /// Serves until Ctrl-C: its facts.
 fn facts(more: &[&str]) -> ClusterFacts {
     let words: Vec<&str> = more.iter().copied().chain(["--json"]).collect();
-    let mut running = serve(&words).start();
-    up(&mut running);
+    let (running, line) = up(&words);
     running.signal(Signal::INT);
-    let ended = end(running).expect_code(0);
-    serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {}", ended.stdout))
+    end(running).expect_code(0);
+    serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
 }
 
 fn topology(folder: &Path, change: impl FnOnce(String) -> String) -> String {
@@ -105,8 +106,7 @@ fn a_data_node_that_is_killed_in_any_phase_of_the_start_is_named_first() {
 #[test]
 fn a_node_that_is_killed_in_mid_run_is_named_first() {
     for (node, name) in [(1, "data node 1"), (145, "management node 145")] {
-        let mut running = serve(&[]).start();
-        up(&mut running);
+        let (mut running, _) = up(&[]);
         let id = running.wait_for(&format!("--ndb-nodeid={node} "), Duration::from_secs(1));
         kill(id, Signal::KILL);
         let ended = end(running).expect_code(35).expect_log_and_next();
@@ -126,8 +126,7 @@ fn a_management_node_that_is_killed_while_the_cluster_starts_is_named() {
 #[test]
 fn whatever_ends_the_command_ends_every_node() {
     for (signal, code) in [(Signal::KILL, None), (Signal::TERM, Some(0))] {
-        let mut running = serve(&[]).start();
-        up(&mut running);
+        let (running, _) = up(&[]);
         running.signal(signal);
         assert_eq!(end(running).code, code);
     }
@@ -219,10 +218,12 @@ fn nodes_are_spread_over_machines() {
     let address = "address = \"127.0.0.1\"\n";
     sshd.write_machines(&format!("{a}{address}{b}{address}"));
     let folder = temporary();
-    let on =
-        |text: String, id: &str, machine: &str| text.replace(id, &format!("{id}\nmachine = \"{machine}\""));
-    let file = topology(folder.path(), |text| {
-        on(on(on(text, "id = 145", "ssh:a"), "id = 1\n", "ssh:a"), "id = 2", "ssh:b")
+    let file = topology(folder.path(), |mut text| {
+        for (id, machine) in [(145, "ssh:a"), (1, "ssh:a"), (2, "ssh:b")] {
+            let line = format!("\nid = {id}\n");
+            text = text.replace(&line, &format!("{line}machine = \"{machine}\"\n"));
+        }
+        text
     });
     let machines = sshd.machines().display().to_string();
     let found = facts(&["--topology", &file, "--machines", &machines]);
