@@ -88,8 +88,8 @@ fn refuse(why: &str) -> ExitCode {
     ExitCode::from(3)
 }
 
-/// Standard output, which from now on is ours alone: libraries write lines of their own there, libndbclient among them. They
-/// go to standard error.
+/// Standard output, which from now on is ours alone: libraries write lines of their own there, libndbclient among them.
+/// They go to standard error.
 fn messages_only() -> io::Result<File> {
     let ours = rustix::io::dup(io::stdout())?;
     rustix::stdio::dup2_stdout(io::stderr())?;

@@ -1,5 +1,5 @@
-//! flexasync on a cluster of this host's own programs: every phase, every row checked, beside NDB's own flexAsynch, and a
-//! clear end when the cluster goes away. They build NDB for this host's target first, where it is not in the cache.
+//! flexasync on a cluster of this host's own programs: every phase, every row checked, beside NDB's own flexAsynch, and
+//! a clear end when the cluster goes away. They build NDB for this host's target first, where it is not in the cache.
 
 use std::time::Duration;
 

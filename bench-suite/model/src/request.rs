@@ -113,8 +113,8 @@ pub enum Workload {
     Flexasync(Flexasync),
 }
 
-/// Phases insert, read, update, read, delete over the same keys. In parentheses: what flexAsynch calls it. Its threads (`-t`)
-/// are the load's connections.
+/// Phases insert, read, update, read, delete over the same keys. In parentheses: what flexAsynch calls it. Its threads
+/// (`-t`) are the load's connections.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -1,4 +1,4 @@
-// Made of shim/ndbapi_shim.h by the test in tests/bindings.rs: PORTBENCH_WRITE_BINDINGS=1 makes it anew.
+//! Made of shim/ndbapi_shim.h by the test in tests/bindings.rs: PORTBENCH_WRITE_BINDINGS=1 makes it anew.
 
 pub const PBNDB_MESSAGE_BYTES: u32 = 256;
 pub const PBNDB_INSERT: u32 = 0;

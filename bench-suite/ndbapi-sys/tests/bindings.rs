@@ -26,7 +26,7 @@ fn the_bindings_are_those_of_the_header() {
     assert!(made.contains("pub fn pbndb_prepare"), "the bindings hold none of the functions");
     let file = here.join("src/bindings.rs");
     let made = format!(
-        "// Made of shim/ndbapi_shim.h by the test in tests/bindings.rs: {WRITE}=1 makes it anew.\n\n{made}"
+        "//! Made of shim/ndbapi_shim.h by the test in tests/bindings.rs: {WRITE}=1 makes it anew.\n\n{made}"
     );
     if std::env::var_os(WRITE).is_some() {
         std::fs::write(&file, &made).unwrap();

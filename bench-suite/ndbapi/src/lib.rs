@@ -1,8 +1,9 @@
 //! The NDB API, as far as a bench of keyed operations needs it, without `unsafe`.
 //!
-//! A [`Connection`] is a `Ndb_cluster_connection`: this process as a node of the cluster, shared by threads. A [`Session`] is
-//! an `Ndb` object with a table and its rows, one a thread. It has *slots*: each is room for one transaction in flight and
-//! for the rows of its operations. The way of an operation is that of `executeAsynchPrepare` and `sendPollNdb`:
+//! A [`Connection`] is a `Ndb_cluster_connection`: this process as a node of the cluster, shared by threads. A
+//! [`Session`] is an `Ndb` object with a table and its rows, one a thread. It has *slots*: each is room for one
+//! transaction in flight and for the rows of its operations. The way of an operation is that of `executeAsynchPrepare`
+//! and `sendPollNdb`:
 //!
 //! 1. write the keys, and for insert and update the values, into the slot's rows ([`Session::row_mut`]);
 //! 2. [`Session::prepare`] starts a transaction for each slot, defines its operations and prepares it;

@@ -193,7 +193,8 @@ impl<'c> Session<'c> {
         (prepared, (prepared < slots.len()).then(|| Error::of(&error)))
     }
 
-    /// Sends what was prepared, waits until `least` transactions are done or the time is over, and names those that are.
+    /// Sends what was prepared, waits until `least` transactions are done or the time is over, and names those that
+    /// are.
     ///
     /// `done` is cleared first; to give the same one each time saves allocations.
     pub fn send_poll(&mut self, wait: Duration, least: u32, send: Send, done: &mut Vec<Done>) {

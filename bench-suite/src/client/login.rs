@@ -1,7 +1,8 @@
 //! One login from the first proof to the server's yes: plugins that ask once, and caching_sha2_password, which may ask
 //! three times.
 //!
-//! MySQL keeps a digest of each password that it has seen since its start. While it has one, a proof is enough (*fast*).
+//! MySQL keeps a digest of each password that it has seen since its start. While it has one, a proof is enough
+//! (*fast*).
 //! Otherwise it wants the password itself (*full*): as it is over a UNIX socket, which nobody can listen to, and
 //! encrypted with the server's public key over TCP, because this client has no TLS.
 

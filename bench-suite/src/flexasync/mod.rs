@@ -1,8 +1,8 @@
 //! flexasync: keyed operations through the NDB API, in the phases of NDB's own flexAsynch.
 //!
-//! A loop is insert, read, update, read, delete of the same keys. A small loop that is not timed checks that everything is
-//! answered rightly; then come loops to warm up, then loops that are timed. Every row that is read is compared with what was
-//! written, and after each delete every key is read once more, beside the clock, to see that it is gone.
+//! A loop is insert, read, update, read, delete of the same keys. A small loop that is not timed checks that everything
+//! is answered rightly; then come loops to warm up, then loops that are timed. Every row that is read is compared with
+//! what was written, and after each delete every key is read once more, beside the clock, to see that it is gone.
 
 #[cfg(feature = "ndb")]
 mod parts;

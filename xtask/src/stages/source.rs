@@ -90,7 +90,7 @@ pub fn unpack(home: &Home, product: &Product, release: &Release, archive: &Archi
         let files = unpack_into(archive.path(), &work.join(TREE))?;
         if !series.patches().is_empty() {
             ui::step("patch", &format!("{label}: {} patches", series.patches().len()));
-            series.apply(&work.join(TREE), &home.log(&format!("patch-{label}"))?)?;
+            series.apply(&work.join(TREE))?;
         }
         Ok(Unpacked { files })
     })?;

@@ -81,7 +81,8 @@ pub struct Args {
     #[arg(long, value_enum, conflicts_with = "null")]
     compare: Option<Original>,
     /// How often each of the two is run.
-    #[arg(long, requires = "compare", default_value = "5", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, requires = "compare", default_value = "5",
+        value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: u32,
     /// Folder for records; left out: `records` in the checkout.
     #[arg(long)]

@@ -30,8 +30,8 @@ const LAST_WORDS: Duration = Duration::from_secs(2);
 /// What a server says once it takes connections. With the colon: of MySQL's X plugin and of its administrative port the
 /// same words are said without one.
 const READY_MARK: &str = ": ready for connections.";
-/// What a node of a cluster says once its NDB tables can be used. Only then it really takes connections, whatever it said
-/// before.
+/// What a node of a cluster says once its NDB tables can be used. Only then it really takes connections, whatever it
+/// said before.
 const JOINED_MARK: &str = "[NDB] Binlog: Startup and setup completed";
 /// What it says, as an error, when it takes connections although they cannot.
 const NOT_JOINED: &str = "Tables not available after";

@@ -61,21 +61,22 @@ impl Series {
     /// Applies all of them to `tree`, which is thrown away by the caller where one fails.
     ///
     /// `git apply` knows no fuzz; a hunk that has moved is found by its whole context.
-    pub fn apply(&self, tree: &Path, log: &Path) -> Result<()> {
+    pub fn apply(&self, tree: &Path) -> Result<()> {
         for patch in &self.patches {
             let file = self.folder.join(&patch.name);
             let touched = touched(tree, &file)?;
             let before = hashes(tree, &touched)?;
-            process::Logged { name: "git apply", log, next: "see the log; then mend the patch" }
-                .run(git(tree, &["apply", "--whitespace=nowarn", "--verbose"], &file))
-                .with_context(|| format!("{} does not apply", file.display()))?;
+            process::output(git(tree, &["apply", "--whitespace=nowarn"], &file)).map_err(|error| {
+                let what = format!("{} does not apply: {error:#}", file.display());
+                Failure::new(Kind::StageFailed, what).next("mend the patch, or take it out of the series")
+            })?;
             // Beneath somebody's repository git skips files without a word: it must have changed each.
             let after = hashes(tree, &touched)?;
             let same = touched.iter().find(|name| before.get(*name) == after.get(*name));
             if touched.is_empty() || same.is_some() {
                 let which = same.map_or("it names no file".into(), |name| format!("{name} did not change"));
                 let what = format!("{} came to nothing: {which}", file.display());
-                return Err(Failure::new(Kind::StageFailed, what).log(log).next("mend the patch").into());
+                return Err(Failure::new(Kind::StageFailed, what).next("mend the patch").into());
             }
         }
         Ok(())
@@ -146,7 +147,7 @@ mod tests {
         let (folder, tree) = laid_out(&[("0001-a.patch", PATCH), ("0002-b.patch", &second)]);
         let series = Series::read(folder.path()).unwrap();
         assert_eq!(series.patches().len(), 2);
-        series.apply(&tree, &folder.path().join("log")).unwrap();
+        series.apply(&tree).unwrap();
         assert_eq!(fs::read_to_string(tree.join("sub/file")).unwrap(), "one\nzwei\nthree\n");
     }
 
@@ -154,7 +155,7 @@ mod tests {
     fn a_patch_that_fits_only_with_fuzz_is_refused_with_its_name() {
         let (folder, tree) = laid_out(&[("0001-a.patch", &PATCH.replace(" three", " four"))]);
         let series = Series::read(folder.path()).unwrap();
-        let error = series.apply(&tree, &folder.path().join("log")).unwrap_err();
+        let error = series.apply(&tree).unwrap_err();
         assert_eq!(kind_of(&error), Some(Kind::StageFailed));
         assert!(format!("{error:#}").contains("0001-a.patch does not apply"), "{error:#}");
     }
@@ -163,7 +164,7 @@ mod tests {
     fn a_patch_that_is_none_and_one_that_is_missing_are_named() {
         let (folder, tree) = laid_out(&[("0001-a.patch", "no patch\n")]);
         let series = Series::read(folder.path()).unwrap();
-        let message = series.apply(&tree, &folder.path().join("log")).unwrap_err().to_string();
+        let message = series.apply(&tree).unwrap_err().to_string();
         assert!(message.contains("0001-a.patch"), "{message}");
         fs::write(folder.path().join("series"), "# one\n0009-gone.patch\n").unwrap();
         let message = Series::read(folder.path()).unwrap_err().to_string();
