@@ -29,9 +29,15 @@ fn packet(sequence: u8, payload: &[u8]) -> Vec<u8> {
 }
 
 fn greeting() -> Vec<u8> {
+    greeting_of("mysql_native_password")
+}
+
+fn greeting_of(plugin: &str) -> Vec<u8> {
     let mut payload = b"\x0a8.0\0\x09\0\0\0ABCDEFGH\0\xff\xff\x2d\x02\0\xff\xff\x15".to_vec();
     payload.extend_from_slice(&[0; 10]);
-    payload.extend_from_slice(b"abcdefghijkl\0mysql_native_password\0");
+    payload.extend_from_slice(b"abcdefghijkl\0");
+    payload.extend_from_slice(plugin.as_bytes());
+    payload.push(0);
     packet(0, &payload)
 }
 
@@ -83,7 +89,7 @@ fn load(behaviour: Behaviour, operations: u64) -> Report {
     let server = listen(&folder, move |stream| {
         serve(stream, behaviour, &asked);
     });
-    let workload = workloads::make(&Workload::Do0, 1);
+    let workload = workloads::make(&Workload::Do0, 1).unwrap();
     let engine = Engine::start(&Backend::Server(server), &workload, 2, 1).unwrap();
     let opened = engine.perform(&Job::Open, &mut |_| ()).unwrap();
     assert_eq!((opened.up, opened.cipher.as_deref()), (2, Some("")));
@@ -143,6 +149,34 @@ fn an_error_or_a_wrong_answer_keeps_the_connection() {
     );
     let expected = [("1205".to_string(), 1), ("wrong-answer".to_string(), 1)];
     assert_eq!((errors(&report), report.lost), (expected.to_vec(), 0));
+}
+
+/// What MySQL does that has no digest of the password yet: it asks for the password, and may refuse it.
+fn serve_caching_sha2(mut stream: UnixStream) -> Option<()> {
+    stream.write_all(&greeting_of("caching_sha2_password")).ok()?;
+    receive(&mut stream)?;
+    stream.write_all(&packet(2, b"\x01\x04")).ok()?;
+    let denied = b"\xff\x15\x04#28000Access denied for user 'me'@'localhost' (using password: YES)";
+    let reply: &[u8] = if receive(&mut stream)? == b"secret\0" { &[0, 0, 0, 2, 0, 0, 0] } else { denied };
+    stream.write_all(&packet(4, reply)).ok()?;
+    receive(&mut stream)?;
+    stream.write_all(OK).ok()
+}
+
+#[test]
+fn a_password_that_is_asked_for_is_sent_and_a_wrong_one_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut server = listen(&folder, |stream| {
+        serve_caching_sha2(stream);
+    });
+    server.account.password = "secret".into();
+    let mut control = Control::connect(&server, &Arc::default()).unwrap();
+    control.query("DO 0").unwrap();
+    server.account.password = "wrong".into();
+    let denied = Control::connect(&server, &Arc::default()).err().unwrap();
+    assert_eq!(denied.kind, FailedKind::Authentication);
+    let said = "cannot log in as me with caching_sha2_password: Access denied for user 'me'@'localhost'";
+    assert!(denied.detail.starts_with(said), "{denied}");
 }
 
 fn cannot_connect(each: fn(UnixStream)) -> Failure {

@@ -9,6 +9,7 @@ pub mod sshd;
 
 use std::ffi::OsStr;
 use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
@@ -138,6 +139,18 @@ impl Running {
     /// Process id of `xtask` itself.
     pub fn id(&self) -> u32 {
         self.child.id()
+    }
+
+    /// The next line of its standard output, which is then no part of [`Running::end`]'s; empty where it has ended.
+    pub fn next_line(&mut self) -> String {
+        let stdout = self.child.stdout.as_mut().expect("its output is kept");
+        let mut line = Vec::new();
+        let mut byte = [0];
+        // Not a byte further: the rest is for the end.
+        while matches!(stdout.read(&mut byte), Ok(1)) && byte != *b"\n" {
+            line.push(byte[0]);
+        }
+        String::from_utf8(line).expect("xtask writes UTF-8")
     }
 
     /// Sends a signal to `xtask` alone.

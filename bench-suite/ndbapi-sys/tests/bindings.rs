@@ -17,7 +17,7 @@ fn the_bindings_are_those_of_the_header() {
         .merge_extern_blocks(true)
         .disable_header_comment()
         .layout_tests(true)
-        .rust_target(bindgen::RustTarget::stable(85, 0).ok().expect("a version that bindgen knows"))
+        .rust_target(bindgen::RustTarget::stable(85, 0).expect("a version that bindgen knows"))
         .rust_edition(bindgen::RustEdition::Edition2024)
         .formatter(bindgen::Formatter::Prettyplease)
         .generate()

@@ -4,10 +4,10 @@
 //! answered rightly; then come loops to warm up, then loops that are timed. Every row that is read is compared with what was
 //! written, and after each delete every key is read once more, beside the clock, to see that it is gone.
 
-mod rows;
-
 #[cfg(feature = "ndb")]
 mod parts;
+#[cfg(any(feature = "ndb", test))]
+mod rows;
 #[cfg(feature = "ndb")]
 mod run;
 #[cfg(feature = "ndb")]

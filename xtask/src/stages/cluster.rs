@@ -1,6 +1,7 @@
 //! An NDB Cluster of a topology: folders made, nodes started, all of them up, read back, watched, and stopped whatever
 //! happens.
 
+mod causes;
 mod diagnose;
 mod folders;
 mod node;
@@ -111,7 +112,7 @@ impl Watched for Cluster {
             return Ok(Some(failure));
         }
         last_words(&mut self.nodes)?;
-        Ok(Some(diagnose::failure(&mut self.nodes, &self.errors, diagnose::When::Running)?))
+        Ok(Some(diagnose::failure(&mut self.nodes, &mut self.errors, diagnose::When::Running)?))
     }
 }
 

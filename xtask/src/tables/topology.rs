@@ -285,3 +285,6 @@ pub fn numa_node(node: &Node, facts: &Facts, machine: &str) -> Result<Option<u32
 fn folder() -> PathBuf {
     repository().join("xtask/topologies")
 }
+
+#[cfg(test)]
+mod tests;

@@ -49,8 +49,8 @@ pub fn around(topology: &Topology, on: &Name, target: &Target, choices: &Choices
 }
 
 impl Machines {
-    /// Deploys the bundle on every machine of a topology, brings them up, and checks the topology once more against what
-    /// they say of themselves.
+    /// Deploys the bundle on every machine of a topology, brings them up, and checks the topology once more against
+    /// what they say of themselves.
     pub fn up(
         pipeline: &Pipeline,
         (toolchain, bundle): (&Toolchain, &Bundle),

@@ -2,7 +2,7 @@
 //! the user's, which must be of the same topology and target.
 
 use std::net::{IpAddr, Ipv4Addr};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -28,7 +28,8 @@ for node; do mkdir -p "$node" && rm -rf "$node/config" "$node"/ndb_*_error.log &
 
 /// Folders and ports on every machine. Dropped, they are removed.
 pub struct Folders {
-    places: Vec<Place>,
+    // Held for what dropping them does.
+    _places: Vec<Place>,
     at: Vec<At>,
     written_by: Option<String>,
 }
@@ -65,7 +66,7 @@ impl Folders {
             }
             places.push(place);
         }
-        Ok(Folders { places, at, written_by })
+        Ok(Folders { _places: places, at, written_by })
     }
 
     /// Where each node is.
@@ -82,15 +83,10 @@ impl Folders {
     pub fn written_by(&self) -> Option<String> {
         self.written_by.clone()
     }
-
-    /// A machine's folder.
-    pub fn folder(&self, machine: usize) -> PathBuf {
-        self.places[machine].data().to_path_buf()
-    }
 }
 
 /// Each node with its machine.
-fn located<'a>(plan: &'a Plan) -> Result<Vec<(&'a Node, usize)>> {
+fn located<'a>(plan: &Plan<'a>) -> Result<Vec<(&'a Node, usize)>> {
     let mut all = Vec::new();
     for (_, node) in plan.topology.nodes() {
         let machine = plan.machine_of(node).with_context(|| {

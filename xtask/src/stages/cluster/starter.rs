@@ -62,7 +62,7 @@ impl Starter<'_> {
         let (topology, at) = (self.plan.topology, self.folders.at());
         let ini = topology.config_ini(at, self.slowdown);
         let placements = self.placements()?;
-        let errors = ErrorLogs::of(self.plan, self.folders, self.log);
+        let mut errors = ErrorLogs::of(self.plan, self.folders, self.log);
         let connect = topology.connect_string(at);
         let begun = Instant::now();
         let mut nodes = Vec::new();
@@ -73,7 +73,7 @@ impl Starter<'_> {
             }
             // Data nodes that find no management node wait for seconds before they ask again.
             let ready = if role == Role::Management { Ready::Answers } else { Ready::Started };
-            self.wait(&mut nodes, &errors, ready)?;
+            self.wait(&mut nodes, &mut errors, ready)?;
         }
         let mut facts = ClusterFacts {
             topology: topology.name.clone(),
@@ -84,7 +84,11 @@ impl Starter<'_> {
             data_written_by: self.folders.written_by(),
             ..ClusterFacts::default()
         };
-        read_back::read(self, &nodes, &placements, &mut facts)?;
+        if let Err(error) = read_back::read(self, &nodes, &placements, &mut facts) {
+            // A node that has ended meanwhile explains more than what it did not answer.
+            self.none_ended(&mut nodes, &mut errors)?;
+            return Err(error);
+        }
         Ok((nodes, facts, errors))
     }
 
@@ -161,7 +165,7 @@ impl Starter<'_> {
     }
 
     /// Waits until the nodes are as far as `ready` says.
-    fn wait(&self, nodes: &mut [Node], errors: &ErrorLogs, ready: Ready) -> Result<()> {
+    fn wait(&self, nodes: &mut [Node], errors: &mut ErrorLogs, ready: Ready) -> Result<()> {
         let base = if ready == Ready::Answers { MANAGEMENT } else { STARTED };
         let slowest =
             self.plan.machines.iter().max_by(|a, b| a.link.slowdown().total_cmp(&b.link.slowdown()));
@@ -169,13 +173,7 @@ impl Starter<'_> {
         let until = Instant::now() + allowed;
         loop {
             interrupt::check()?;
-            if let Some((index, status)) = ended(nodes)? {
-                if let Some(failure) = relay::failure(status, &nodes[index].log) {
-                    return Err(failure.into());
-                }
-                last_words(nodes)?;
-                return Err(diagnose::failure(nodes, errors, When::Starting)?.into());
-            }
+            self.none_ended(nodes, errors)?;
             let waiting: Vec<&Node> = nodes.iter().filter(|node| !is_ready(node, ready)).collect();
             let Some(first) = waiting.first() else { return Ok(()) };
             if Instant::now() > until {
@@ -195,6 +193,16 @@ impl Starter<'_> {
             }
             std::thread::sleep(LOOK);
         }
+    }
+
+    /// Fails where a node has ended.
+    fn none_ended(&self, nodes: &mut [Node], errors: &mut ErrorLogs) -> Result<()> {
+        let Some((index, status)) = ended(nodes)? else { return Ok(()) };
+        if let Some(failure) = relay::failure(status, &nodes[index].log) {
+            return Err(failure.into());
+        }
+        last_words(nodes)?;
+        Err(diagnose::failure(nodes, errors, When::Starting)?.into())
     }
 
     /// Runs a short program on a machine and returns what it said.
@@ -271,8 +279,11 @@ impl Stop {
     /// The management client's `shutdown`; SIGTERM for what is still there then; SIGKILL at last.
     pub fn run(&mut self, nodes: &mut [Node]) -> Result<()> {
         let command = std::mem::replace(&mut self.command, Command::new("true"));
-        let until = Instant::now() + self.limit;
-        let asked = process::asked("ndb_mgm", command, self.limit, &self.log);
+        let begun = Instant::now();
+        // Waited for although Ctrl-C came: that is why it is asked.
+        let mut client = spawn("the management client", command, &self.log)?;
+        let asked = client.wait(self.limit)?;
+        let until = if asked.is_some_and(|status| status.success()) { begun + self.limit } else { begun };
         let data = |node: &&mut Node| node.role == Role::Data;
         let mut late = Vec::new();
         for node in nodes.iter_mut().filter(data) {
@@ -290,7 +301,6 @@ impl Stop {
         for node in nodes.iter_mut().rev() {
             node.process.stop(TERMINATED)?;
         }
-        asked?;
         let Some((name, how, log)) = late.into_iter().next() else { return Ok(()) };
         let what = format!("{name} did not shut down in order: {how}\n{}", tail(&log, 8));
         Err(Failure::new(Kind::ServerLost, what).log(log).next("read the log's last lines").into())

@@ -171,7 +171,7 @@ impl Starter<'_> {
             if said.contains(NOT_JOINED) {
                 return Err(self.not_ready("the server could not join its cluster", base).into());
             }
-            if marks.iter().all(|mark| said.contains(mark)) {
+            if said_all(&said, marks) {
                 return Ok((process, begun.elapsed()));
             }
             if Instant::now() > until {
@@ -260,6 +260,10 @@ impl Starter<'_> {
     }
 }
 
+fn said_all(said: &str, marks: &[&str]) -> bool {
+    marks.iter().all(|mark| said.contains(mark))
+}
+
 /// The bundle's client, logged in.
 pub fn client(deployed: &Deployed, program: &str, socket: &Path, account: &Account) -> Call {
     let mut call = Call::of(deployed, program).args([
@@ -279,4 +283,26 @@ pub fn input(text: &str) -> Result<File> {
     std::io::Write::write_all(&mut file, text.as_bytes())?;
     std::io::Seek::rewind(&mut file)?;
     Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_servers_own_word_makes_it_ready() {
+        for other in [
+            "[System] [MY-011323] [Server] X Plugin ready for connections. Bind-address: '::' port: 33060",
+            "[System] [MY-013292] [Server] Admin interface ready for connections, address: '127.0.0.1'  port: 33062",
+        ] {
+            assert!(!said_all(other, &[READY_MARK]), "{other}");
+        }
+        let mysql = "[System] [MY-010931] [Server] /b/bin/mysqld: ready for connections. Version: '9.7.2'\n";
+        assert!(said_all(mysql, &[READY_MARK]));
+        assert!(said_all("0 [Note] mariadbd: ready for connections.\nVersion: '10.11.18'", &[READY_MARK]));
+        let node = [READY_MARK, JOINED_MARK];
+        assert!(!said_all(mysql, &node));
+        let joined = "2 [System] [MY-010866] [NDB] Binlog: Startup and setup completed\n";
+        assert!(said_all(&format!("{mysql}{joined}"), &node));
+    }
 }
