@@ -16,6 +16,10 @@ use crate::{debian, ui};
 /// Debian packages that every pipeline needs, with why.
 const ALWAYS: [(&str, &str); 1] = [("ca-certificates", "downloads over https")];
 
+/// Debian packages that the unit tests need, with why.
+pub const FOR_UNIT_TESTS: [(&str, &str); 1] =
+    [("libclang1-14", "the bindings of the NDB API, made anew and compared")];
+
 /// Debian packages that the end-to-end tests need beyond what they test, with why.
 pub const FOR_TESTS: [(&str, &str); 4] = [
     ("openssh-client", "machines reached by ssh"),

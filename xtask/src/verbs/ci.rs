@@ -105,6 +105,7 @@ fn steps(job: Job) -> Result<Vec<Command>> {
         }
         Job::Unit => {
             prepare()?;
+            packages(&setup::FOR_UNIT_TESTS)?;
             vec![cargo("test --locked --workspace --exclude portbench-tests")]
         }
         Job::EndToEnd => {
@@ -133,10 +134,15 @@ fn steps(job: Job) -> Result<Vec<Command>> {
 /// The end-to-end tests of these files.
 fn end_to_end(cargo: &impl Fn(&str) -> Command, files: &[&str]) -> Result<Command> {
     prepare()?;
-    let packages = setup::FOR_TESTS.map(|(name, _)| name.to_string());
-    setup::ensure_packages(&Home::open()?, &packages)?;
+    packages(&setup::FOR_TESTS)?;
     let files: Vec<String> = files.iter().map(|file| format!("--test {file}")).collect();
     Ok(cargo(&format!("test --locked --package portbench-tests {} -- --test-threads 1", files.join(" "))))
+}
+
+/// Packages that tests need.
+fn packages(with_why: &[(&str, &str)]) -> Result<()> {
+    let names: Vec<String> = with_why.iter().map(|(name, _)| name.to_string()).collect();
+    setup::ensure_packages(&Home::open()?, &names)
 }
 
 /// Packages for every target and product, so that no test finds one missing.
