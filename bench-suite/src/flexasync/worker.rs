@@ -73,6 +73,7 @@ pub struct Worker<'a> {
     transaction: Vec<u32>,
     begun_ns: Vec<u64>,
     attempts: Vec<u8>,
+    pause: Duration,
     free: Vec<u32>,
     again: Vec<u32>,
     batch: Vec<u32>,
@@ -92,6 +93,7 @@ impl<'a> Worker<'a> {
             transaction: vec![0; slots],
             begun_ns: vec![0; slots],
             attempts: vec![0; slots],
+            pause: Duration::ZERO,
             free: Vec::with_capacity(slots),
             again: Vec::with_capacity(slots),
             batch: Vec::with_capacity(slots),
@@ -118,6 +120,10 @@ impl<'a> Worker<'a> {
         self.free.extend((0..parallel).rev());
         self.again.clear();
         loop {
+            if !self.pause.is_zero() {
+                // Once for all that failed in one go, however many they are.
+                std::thread::sleep(std::mem::take(&mut self.pause));
+            }
             if self.shared.stop.load(Ordering::Relaxed) && next < all {
                 outcome.stopped = true;
                 next = all;
@@ -273,7 +279,7 @@ impl<'a> Worker<'a> {
         let attempts = &mut self.attempts[slot as usize];
         *attempts += 1;
         if error.status == Status::Temporary && *attempts < ATTEMPTS && !error.is_of_nodes() {
-            std::thread::sleep(PAUSE * 2_u32.pow(u32::from(*attempts) - 1).min(64));
+            self.pause = self.pause.max(PAUSE * 2_u32.pow(u32::from(*attempts) - 1));
             self.again.push(slot);
             return Ok(());
         }
