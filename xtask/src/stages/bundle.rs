@@ -26,6 +26,8 @@ const RECIPE: u32 = 1;
 pub const BENCH: &str = "bin/bench-suite";
 /// Where the program that says what a machine is stands in a bundle.
 pub const PROBE: &str = "bin/probe";
+/// Where programs stand in a bundle whose libraries it brings: what is run, and a product's own tests.
+const PROGRAMS: [&str; 2] = ["bin", "tests"];
 /// Where libraries and the loader stand in a bundle.
 pub const LIBRARIES: &str = "lib";
 /// The manifest's name in a bundle.
@@ -127,10 +129,12 @@ fn gather(root: &Path, toolchain: &Toolchain, tree: &InstallTree, bench: &BenchB
     fs::create_dir_all(&libraries)?;
     let loader = loader_name(target);
     let mut wanted: Vec<String> = vec![loader];
-    for entry in fs::read_dir(root.join("bin"))? {
-        let file = entry?.path();
-        if elf::is_elf(&file)? {
-            wanted.extend(elf::needed(&file)?);
+    for folder in PROGRAMS.iter().map(|name| root.join(name)).filter(|folder| folder.is_dir()) {
+        for entry in fs::read_dir(folder)? {
+            let file = entry?.path();
+            if elf::is_elf(&file)? {
+                wanted.extend(elf::needed(&file)?);
+            }
         }
     }
     while let Some(name) = wanted.pop() {

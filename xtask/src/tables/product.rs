@@ -62,8 +62,23 @@ pub struct Part {
     pub description: String,
     /// Ninja's targets.
     pub targets: Vec<String>,
-    /// What of it is installed.
+    /// What of it is installed; an entry with `{target}` stands for one of each target.
     pub install: Vec<Install>,
+}
+
+impl Part {
+    /// What of it is installed, entry by entry.
+    fn installed(&self) -> Vec<Install> {
+        let each = |entry: &Install, target: &String| Install {
+            from: entry.from.replace("{target}", target),
+            to: entry.to.replace("{target}", target),
+        };
+        let all = self.install.iter().flat_map(|entry| match entry.to.contains("{target}") {
+            true => self.targets.iter().map(|target| each(entry, target)).collect(),
+            false => vec![entry.clone()],
+        });
+        all.collect()
+    }
 }
 
 /// The programs of a cluster, by their paths in the install tree.
@@ -240,7 +255,7 @@ impl Product {
             let part = self.part.get(name);
             let part = part.ok_or_else(|| unknown(&format!("part of {}", self.name), name, &known))?;
             self.build.targets.extend(part.targets.clone());
-            self.install.extend(part.install.clone());
+            self.install.extend(part.installed());
         }
         Ok(self)
     }
