@@ -1,8 +1,8 @@
 //! NDB on another byte order: its own unit tests and test programs against a cluster of the target, and backups that a
 //! cluster of the other byte order restores.
 //!
-//! `PORTBENCH_TEST_BUILT` names the target, `ppc64` where it is not set; it runs under `qemu-user` unless it is the host's
-//! own. NDB with its tests is built first, for it and for the host, where it is not in the cache.
+//! `PORTBENCH_TEST_BUILT` names the target, `ppc64` where it is not set; it runs under `qemu-user` unless it is the
+//! host's own. NDB with its tests is built first, for it and for the host, where it is not in the cache.
 
 use std::fs;
 use std::io::Read;
@@ -186,7 +186,8 @@ fn ndbs_test_programs_pass_on_a_cluster() {
     assert!(failures.is_empty(), "{} of {}:\n{}", failures.len(), PROGRAMS.len(), failures.join("\n"));
 }
 
-/// Every column type, in memory and on disk, with blobs and indexes: written on a cluster that is stopped and started, backed
+/// Every column type, in memory and on disk, with blobs and indexes: written on a cluster that is stopped and
+/// started, backed
 /// up while rows change, and restored by a cluster of the other byte order.
 fn restored(from: &str, to: &str) {
     let folder = temporary();
