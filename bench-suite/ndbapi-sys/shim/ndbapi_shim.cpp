@@ -90,14 +90,10 @@ struct pbndb_session {
     return record != nullptr;
   }
 
-  NdbTransaction *start(uint32_t coordinator, uint32_t node, const uint32_t *key) {
-    Uint64 room[64];
-    if (coordinator == PBNDB_ON_NODE) return ndb.startTransaction(node, 0);
-    if (coordinator != PBNDB_BY_KEY) return ndb.startTransaction();
-    if (record != nullptr)
-      return ndb.startTransaction(record, reinterpret_cast<const char *>(key), room, sizeof room);
-    Ndb::Key_part_ptr parts[2] = {{key, 4}, {nullptr, 0}};
-    return ndb.startTransaction(table, parts, room, sizeof room);
+  NdbTransaction *start(uint32_t coordinator, const uint32_t *where, uint32_t at) {
+    if (coordinator == PBNDB_IN_PARTITION) return ndb.startTransaction(table, where[at]);
+    if (coordinator == PBNDB_ON_NODE) return ndb.startTransaction(where[0], 0);
+    return ndb.startTransaction();
   }
 
   const NdbError *define(NdbTransaction *transaction, uint32_t kind, uint32_t *row) {
@@ -276,11 +272,19 @@ uint32_t pbndb_nodes(pbndb_session *session, uint32_t *nodes, uint32_t most) noe
   return count;
 }
 
-uint32_t pbndb_prepare(pbndb_session *session, uint32_t kind, uint32_t coordinator, uint32_t node, const uint32_t *slots,
-                       uint32_t count, pbndb_error *error) noexcept {
+uint32_t pbndb_partition(pbndb_session *session, uint32_t key) noexcept {
+  Ndb::Key_part_ptr parts[2] = {{&key, sizeof key}, {nullptr, 0}};
+  Uint64 room[8];
+  Uint32 hash = 0;
+  if (Ndb::computeHash(&hash, session->table, parts, room, sizeof room) != 0) return PBNDB_NO_PARTITION;
+  return session->table->getPartitionId(hash);
+}
+
+uint32_t pbndb_prepare(pbndb_session *session, uint32_t kind, uint32_t coordinator, const uint32_t *where,
+                       const uint32_t *slots, uint32_t count, pbndb_error *error) noexcept {
   for (uint32_t at = 0; at < count; at++) {
     const uint32_t slot = slots[at];
-    NdbTransaction *transaction = session->start(coordinator, node, session->row(slot, 0));
+    NdbTransaction *transaction = session->start(coordinator, where, at);
     if (transaction == nullptr) {
       fill(error, session->ndb.getNdbError());
       return at;

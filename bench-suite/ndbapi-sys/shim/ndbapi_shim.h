@@ -55,9 +55,12 @@ typedef struct pbndb_how {
 #define PBNDB_DELETE 3
 
 /* Where a transaction's coordinator is. */
-#define PBNDB_BY_KEY 0     /* on the node that has the row */
-#define PBNDB_ANYWHERE 1   /* wherever the API thinks fit */
-#define PBNDB_ON_NODE 2    /* on the node that is named */
+#define PBNDB_IN_PARTITION 0 /* on a node that has the partition: `where` has one for each slot */
+#define PBNDB_ANYWHERE 1     /* wherever the API thinks fit; `where` is not read */
+#define PBNDB_ON_NODE 2      /* on the node that `where` begins with */
+
+/* No partition: it cannot be said. */
+#define PBNDB_NO_PARTITION UINT32_MAX
 
 /* A transaction that has ended. `code` 0: committed. */
 typedef struct pbndb_done {
@@ -97,10 +100,14 @@ void pbndb_explain(pbndb_session *, int32_t code, pbndb_error *error) PBNDB_NOEX
 /* Ids of the data nodes that hold the session's table, ascending; returns how many, writes `most` at most. */
 uint32_t pbndb_nodes(pbndb_session *, uint32_t *nodes, uint32_t most) PBNDB_NOEXCEPT;
 
+/* The partition of the rows whose DISTKEY is `key`. It takes hashing, and stays the same while the table is there: ask once,
+ * not once a transaction. PBNDB_NO_PARTITION: failed. */
+uint32_t pbndb_partition(pbndb_session *, uint32_t key) PBNDB_NOEXCEPT;
+
 /* Starts a transaction for each of these slots, defines its operations on the slot's rows, and prepares it to be executed
  * and committed. The rows of a slot belong to the API until the slot is done. Returns for how many, in their order; fewer
  * than `count`: `error` says why the next one failed. */
-uint32_t pbndb_prepare(pbndb_session *, uint32_t kind, uint32_t coordinator, uint32_t node, const uint32_t *slots,
+uint32_t pbndb_prepare(pbndb_session *, uint32_t kind, uint32_t coordinator, const uint32_t *where, const uint32_t *slots,
                        uint32_t count, pbndb_error *error) PBNDB_NOEXCEPT;
 /* Sends what was prepared and waits until `least` transactions are done, `timeout_ms` at most. `force`: 0 adaptive, 1 forced,
  * 2 not adaptive. Returns how many are written to `done`, which has room for one a slot. */

@@ -5,9 +5,10 @@ pub const PBNDB_INSERT: u32 = 0;
 pub const PBNDB_READ: u32 = 1;
 pub const PBNDB_UPDATE: u32 = 2;
 pub const PBNDB_DELETE: u32 = 3;
-pub const PBNDB_BY_KEY: u32 = 0;
+pub const PBNDB_IN_PARTITION: u32 = 0;
 pub const PBNDB_ANYWHERE: u32 = 1;
 pub const PBNDB_ON_NODE: u32 = 2;
+pub const PBNDB_NO_PARTITION: u32 = 4294967295;
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct pbndb_connection {
@@ -152,11 +153,12 @@ unsafe extern "C" {
     pub fn pbndb_close(arg1: *mut pbndb_session);
     pub fn pbndb_explain(arg1: *mut pbndb_session, code: i32, error: *mut pbndb_error);
     pub fn pbndb_nodes(arg1: *mut pbndb_session, nodes: *mut u32, most: u32) -> u32;
+    pub fn pbndb_partition(arg1: *mut pbndb_session, key: u32) -> u32;
     pub fn pbndb_prepare(
         arg1: *mut pbndb_session,
         kind: u32,
         coordinator: u32,
-        node: u32,
+        where_: *const u32,
         slots: *const u32,
         count: u32,
         error: *mut pbndb_error,

@@ -24,9 +24,9 @@ pub enum Kind {
 
 /// Where the coordinator of a transaction is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Coordinator {
-    /// On the node that has the first row.
-    ByKey,
+pub enum Coordinator<'a> {
+    /// On a node that has the transaction's rows: their partitions, one for each slot that is prepared.
+    InPartition(&'a [u32]),
     /// Where the API thinks fit.
     Anywhere,
     /// On this data node.
@@ -129,6 +129,14 @@ impl<'c> Session<'c> {
         nodes
     }
 
+    /// The partition of the rows whose `DISTKEY` is `key`; `None` where NDB cannot say. It takes hashing and does not change
+    /// while the table is there: to be asked beforehand.
+    pub fn partition(&self, key: u32) -> Option<u32> {
+        // SAFETY: the session lives, and only its table is read.
+        let partition = unsafe { sys::pbndb_partition(self.raw.as_ptr(), key) };
+        (partition != sys::PBNDB_NO_PARTITION).then_some(partition)
+    }
+
     /// The row of a slot's operation.
     ///
     /// # Panics
@@ -162,18 +170,21 @@ impl<'c> Session<'c> {
     /// given come with the error of the next one, the rest were not tried.
     ///
     /// # Panics
-    /// Where there is no such slot, or one is in flight.
-    pub fn prepare(&mut self, kind: Kind, at: Coordinator, slots: &[u32]) -> (usize, Option<Error>) {
+    /// Where there is no such slot, or one is in flight, or there are partitions for others than these.
+    pub fn prepare(&mut self, kind: Kind, at: Coordinator<'_>, slots: &[u32]) -> (usize, Option<Error>) {
         for slot in slots {
             assert!(
                 !std::mem::replace(&mut self.in_flight[*slot as usize], true),
                 "slot {slot} is in flight"
             );
         }
-        let (at, node) = match at {
-            Coordinator::ByKey => (sys::PBNDB_BY_KEY, 0),
-            Coordinator::Anywhere => (sys::PBNDB_ANYWHERE, 0),
-            Coordinator::OnNode(node) => (sys::PBNDB_ON_NODE, node),
+        let (at, places): (u32, &[u32]) = match at {
+            Coordinator::InPartition(partitions) => {
+                assert_eq!(partitions.len(), slots.len(), "a partition for each slot");
+                (sys::PBNDB_IN_PARTITION, partitions)
+            }
+            Coordinator::Anywhere => (sys::PBNDB_ANYWHERE, &[]),
+            Coordinator::OnNode(node) => (sys::PBNDB_ON_NODE, &[node]),
         };
         let kind = match kind {
             Kind::Insert => sys::PBNDB_INSERT,
@@ -185,7 +196,15 @@ impl<'c> Session<'c> {
         let count = slots.len() as u32;
         // SAFETY: the slots exist, are this session's and were not in flight; all pointers outlive the call.
         let prepared = unsafe {
-            sys::pbndb_prepare(self.raw.as_ptr(), kind, at, node, slots.as_ptr(), count, &raw mut error)
+            sys::pbndb_prepare(
+                self.raw.as_ptr(),
+                kind,
+                at,
+                places.as_ptr(),
+                slots.as_ptr(),
+                count,
+                &raw mut error,
+            )
         } as usize;
         for slot in &slots[prepared..] {
             self.in_flight[*slot as usize] = false;

@@ -64,7 +64,7 @@ pub fn run(
             };
             let session =
                 Session::open(&connection, table, how).map_err(|error| worker::failure(&error, 1))?;
-            team.start(scope, Worker::new(number, &shared, session));
+            team.start(scope, Worker::new(number, &shared, session)?);
         }
         loops(request, output, &mut team)
     });

@@ -69,6 +69,8 @@ pub struct Worker<'a> {
     session: Session<'a>,
     nodes: Vec<u32>,
     turn: u32,
+    /// By transaction: the partition of its rows. Hashed once, which costs as much as a tenth of an operation.
+    partitions: Vec<u32>,
     /// By slot: the number of its transaction, when it was begun, how often it has failed.
     transaction: Vec<u32>,
     begun_ns: Vec<u64>,
@@ -77,14 +79,17 @@ pub struct Worker<'a> {
     free: Vec<u32>,
     again: Vec<u32>,
     batch: Vec<u32>,
+    /// Of the batch, where the rows decide.
+    places: Vec<u32>,
     done: Vec<Done>,
 }
 
 impl<'a> Worker<'a> {
-    /// A thread with its session.
-    pub fn new(number: u32, shared: &'a Shared, session: Session<'a>) -> Self {
+    /// A thread with its session. Errors: NDB cannot say where rows are.
+    pub fn new(number: u32, shared: &'a Shared, session: Session<'a>) -> Result<Self, Failure> {
         let slots = shared.workload.parallel as usize;
-        Worker {
+        Ok(Worker {
+            partitions: partitions(number, &shared.workload, &session)?,
             number,
             shared,
             nodes: session.nodes(),
@@ -97,8 +102,9 @@ impl<'a> Worker<'a> {
             free: Vec::with_capacity(slots),
             again: Vec::with_capacity(slots),
             batch: Vec::with_capacity(slots),
+            places: Vec::with_capacity(slots),
             done: Vec::with_capacity(slots),
-        }
+        })
     }
 
     /// Does one phase.
@@ -201,8 +207,16 @@ impl<'a> Worker<'a> {
             return Ok(0);
         }
         let batch = std::mem::take(&mut self.batch);
-        let at = self.coordinator();
-        let (prepared, error) = self.session.prepare(phase.kind, at, &batch);
+        let (prepared, error) = match self.node() {
+            Some(node) => self.session.prepare(phase.kind, node, &batch),
+            None => {
+                let partition = |slot: &u32| self.partitions[self.transaction[*slot as usize] as usize];
+                self.places.clear();
+                self.places.extend(batch.iter().map(partition));
+                let places = ndbapi::Coordinator::InPartition(&self.places);
+                self.session.prepare(phase.kind, places, &batch)
+            }
+        };
         let result = match error {
             None => Ok(()),
             Some(error) => {
@@ -215,18 +229,19 @@ impl<'a> Worker<'a> {
         result.map(|()| prepared as u32)
     }
 
-    fn coordinator(&mut self) -> ndbapi::Coordinator {
-        let node = |at: u32| ndbapi::Coordinator::OnNode(self.nodes[at as usize % self.nodes.len()]);
+    /// Where the coordinators of a batch are, unless each is where its rows are.
+    fn node(&mut self) -> Option<ndbapi::Coordinator<'static>> {
+        let count = self.nodes.len();
+        let on = |at: u32| Some(ndbapi::Coordinator::OnNode(self.nodes[at as usize % count]));
         match self.shared.workload.coordinator {
-            Coordinator::Key => ndbapi::Coordinator::ByKey,
-            Coordinator::Thread if !self.nodes.is_empty() => node(self.number),
-            Coordinator::RoundRobin | Coordinator::Random if !self.nodes.is_empty() => {
+            Coordinator::Key => None,
+            Coordinator::Thread if count > 0 => on(self.number),
+            Coordinator::RoundRobin | Coordinator::Random if count > 0 => {
                 self.turn = self.turn.wrapping_add(1);
                 let random = self.shared.workload.coordinator == Coordinator::Random;
-                let at = if random { mix(self.turn.into()) as u32 } else { self.turn };
-                ndbapi::Coordinator::OnNode(self.nodes[at as usize % self.nodes.len()])
+                on(if random { mix(self.turn.into()) as u32 } else { self.turn })
             }
-            _ => ndbapi::Coordinator::Anywhere,
+            _ => Some(ndbapi::Coordinator::Anywhere),
         }
     }
 
@@ -285,6 +300,20 @@ impl<'a> Worker<'a> {
         }
         Err(failure(error, *attempts))
     }
+}
+
+/// The partitions of a thread's transactions, where they decide.
+fn partitions(number: u32, workload: &Flexasync, session: &Session<'_>) -> Result<Vec<u32>, Failure> {
+    if workload.coordinator != Coordinator::Key {
+        return Ok(Vec::new());
+    }
+    let transactions = workload.transactions.wrapping_mul(workload.parallel);
+    let unknown = || Failure::new(FailedKind::Prepare, "NDB cannot say which partition a row is in");
+    let partition = |transaction| {
+        let key = Key::of(number, transaction, transactions, 0, workload.operations);
+        session.partition(key.distribution).ok_or_else(unknown)
+    };
+    (0..transactions).map(partition).collect()
 }
 
 /// Why a run cannot go on.
