@@ -21,8 +21,7 @@ pub const FOR_UNIT_TESTS: [(&str, &str); 1] =
     [("libclang1-14", "the bindings of the NDB API, made anew and compared")];
 
 /// Debian packages that the end-to-end tests need beyond what they test, with why.
-pub const FOR_TESTS: [(&str, &str); 5] = [
-    ("libclang-dev", "the bindings of ndbapi-sys made anew, to compare"),
+pub const FOR_TESTS: [(&str, &str); 4] = [
     ("openssh-client", "machines reached by ssh"),
     ("openssh-server", "the machine that is reached"),
     ("iproute2", "a link that is cut"),

@@ -196,7 +196,6 @@ int32_t pbndb_create_table(pbndb_connection *connection, const char *database, c
   if (!dictionary.init(error)) return -1;
   NdbDictionary::Table table(wanted->name);
   table.setLogging(wanted->logging != 0);
-  table.setMinLoadFactor(static_cast<int>(wanted->load_factor));
   table.setMaxLoadFactor(static_cast<int>(wanted->load_factor));
   add_key(table, "DISTKEY", true);
   add_key(table, "COL0", false);

@@ -129,8 +129,8 @@ impl<'c> Session<'c> {
         nodes
     }
 
-    /// The partition of the rows whose `DISTKEY` is `key`; `None` where NDB cannot say. It takes hashing and does not change
-    /// while the table is there: to be asked beforehand.
+    /// The partition of the rows whose `DISTKEY` is `key`; `None` where NDB cannot say. It takes hashing and does
+    /// not change while the table is there: to be asked beforehand.
     pub fn partition(&self, key: u32) -> Option<u32> {
         // SAFETY: the session lives, and only its table is read.
         let partition = unsafe { sys::pbndb_partition(self.raw.as_ptr(), key) };
