@@ -115,6 +115,15 @@ impl Sshd {
         )
     }
 
+    /// Writes two machines, `a` and `b`, into machines.toml: two accounts of this sshd with folders of their own.
+    pub fn write_two_machines(&self, target: &str) {
+        let table = self.machine(target, "127.0.0.1");
+        let (a, b) = (table.replace("[loopback]", "[a]"), table.replace("[loopback]", "[b]"));
+        let b = b.replace(&self.work().display().to_string(), &self.at("other").display().to_string());
+        let address = "address = \"127.0.0.1\"\n";
+        self.write_machines(&format!("{a}{address}{b}{address}"));
+    }
+
     /// Writes the file of machines.
     pub fn write_machines(&self, text: &str) {
         fs::write(self.machines(), text).expect("a file");

@@ -212,11 +212,7 @@ fn more_memory_than_the_machine_has_is_refused_before_anything_starts() {
 #[test]
 fn nodes_are_spread_over_machines() {
     let (sshd, target) = (Sshd::start(&own_target()), own_target());
-    let table = sshd.machine(&target, "127.0.0.1");
-    let (a, b) = (table.replace("[loopback]", "[a]"), table.replace("[loopback]", "[b]"));
-    let b = b.replace(&sshd.work().display().to_string(), &sshd.at("other").display().to_string());
-    let address = "address = \"127.0.0.1\"\n";
-    sshd.write_machines(&format!("{a}{address}{b}{address}"));
+    sshd.write_two_machines(&target);
     let folder = temporary();
     let file = topology(folder.path(), |mut text| {
         for (id, machine) in [(145, "ssh:a"), (1, "ssh:a"), (2, "ssh:b")] {

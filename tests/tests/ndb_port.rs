@@ -187,8 +187,7 @@ fn ndbs_test_programs_pass_on_a_cluster() {
 }
 
 /// Every column type, in memory and on disk, with blobs and indexes: written on a cluster that is stopped and
-/// started, backed
-/// up while rows change, and restored by a cluster of the other byte order.
+/// started, backed up while rows change, and restored by a cluster of the other byte order.
 fn restored(from: &str, to: &str) {
     let folder = temporary();
     let (path, data) = (folder.path(), folder.path().join("data"));

@@ -155,11 +155,7 @@ fn a_link_cut_in_mid_run_is_told_and_nothing_is_left_on_either_side() {
 #[test]
 fn the_load_comes_from_a_machine_of_its_own() {
     let (sshd, target) = (Sshd::start(&own_target()), own_target());
-    let table = sshd.machine(&target, "127.0.0.1");
-    let (a, b) = (table.replace("[loopback]", "[a]"), table.replace("[loopback]", "[b]"));
-    let b = b.replace(&sshd.work().display().to_string(), &sshd.at("other").display().to_string());
-    let address = "address = \"127.0.0.1\"\n";
-    sshd.write_machines(&format!("{a}{address}{b}{address}"));
+    sshd.write_two_machines(&target);
     let folder = records();
     let (to, machines) = (folder.path().display().to_string(), sshd.machines().display().to_string());
     let words = [

@@ -15,7 +15,7 @@ use model::facts::Facts;
 use model::message::Caveat;
 use model::record::EmulatorFacts;
 
-use crate::failure::{Failure, Kind};
+use crate::failure::{Failure, Kind, kind_of};
 use crate::home::Home;
 use crate::placement::{Allowed, Flags, Placement};
 use crate::stages::bundle::{BENCH, Bundle, PROBE};
@@ -223,6 +223,18 @@ impl Call {
 pub fn bundle_prefix(deployed: &Deployed) -> Vec<String> {
     let words = [deployed.loader(), "--library-path".into(), deployed.libraries()];
     words.map(|word| word.display().to_string()).to_vec()
+}
+
+/// What was done on a machine, which fails with the machine's own end where there was one: a guest that died or a link that
+/// broke explains more than what it broke.
+pub fn explained<T>(done: Result<T>, lost: impl FnOnce() -> Result<Option<Failure>>) -> Result<T> {
+    if let Err(error) = &done
+        && kind_of(error) != Some(Kind::Interrupted)
+        && let Some(failure) = lost()?
+    {
+        return Err(failure.into());
+    }
+    done
 }
 
 /// What the bench binary sees on a machine.

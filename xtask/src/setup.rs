@@ -21,10 +21,11 @@ pub const FOR_UNIT_TESTS: [(&str, &str); 1] =
     [("libclang1-14", "the bindings of the NDB API, made anew and compared")];
 
 /// Debian packages that the end-to-end tests need beyond what they test, with why.
-pub const FOR_TESTS: [(&str, &str); 4] = [
+pub const FOR_TESTS: [(&str, &str); 5] = [
     ("openssh-client", "machines reached by ssh"),
     ("openssh-server", "the machine that is reached"),
     ("iproute2", "a link that is cut"),
+    ("numactl", "nodes of a cluster that are bound to a NUMA node"),
     ("util-linux", "networks and file systems of a test's own"),
 ];
 

@@ -28,7 +28,7 @@ const TICK: Duration = Duration::from_millis(50);
 
 /// The phases of a loop, in the order of [`NAMES`].
 const LOOP: [(Kind, u32); 5] =
-    [(Kind::Insert, 1), (Kind::Read, 1), (Kind::Update, 2), (Kind::Read, 2), (Kind::Delete, 0)];
+    [(Kind::Insert, 1), (Kind::Read, 1), (Kind::Update, 2), (Kind::Read, 2), (Kind::Delete, 2)];
 
 /// Runs flexasync as it was asked for.
 pub fn run(
@@ -307,8 +307,6 @@ impl<'a> Team<'a> {
     /// All phases once, and a look for what was deleted.
     fn one_loop(&mut self, rounds: u32, sum: &mut Sum, tick: &mut dyn FnMut(u64)) -> Result<(), Failure> {
         for (at, (kind, generation)) in LOOP.into_iter().enumerate() {
-            // A delete is right where it is committed.
-            let generation = if kind == Kind::Delete { 2 } else { generation };
             let stopped = self.phase(Phase { kind, generation, rounds }, &mut sum.parts[at], tick)?;
             if stopped {
                 return Ok(());

@@ -149,8 +149,7 @@ impl<'a> Worker<'a> {
                 SendWhen::NonAdaptive => ndbapi::Send::NotAdaptive,
             };
             // Half of them: the data nodes have the other half to do while these are followed by new ones. To
-            // wait for all, as
-            // flexAsynch does, takes a tenth less of the client's CPU and gives a tenth fewer operations.
+            // wait for all, as flexAsynch does, takes a tenth less of the client's CPU and gives fewer operations.
             let least = if next < all { in_flight.div_ceil(2) } else { in_flight };
             self.session.send_poll(TICK, least, send, &mut self.done);
             let now_ns = self.shared.clock.now_ns();

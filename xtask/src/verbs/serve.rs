@@ -7,7 +7,6 @@ use model::request::Endpoint;
 
 use super::cluster::Machines;
 use super::stand::{Stand, Start};
-use crate::failure::{Kind, kind_of};
 use crate::machines::{self, Call};
 use crate::pipeline::Pipeline;
 use crate::stages::cluster;
@@ -83,14 +82,7 @@ fn serve_cluster(args: &Args) -> Result<()> {
     let (pipeline, toolchain, bundle) = args.stand.build(&super::cluster::names(&topology, on)?)?;
     let mut machines = Machines::up(&pipeline, (&toolchain, &bundle), &topology, on, choices)?;
     let result = until_ctrl_c(args, &pipeline, &machines, &topology);
-    // A guest that died or a link that broke explains more than what it broke.
-    if let Err(error) = &result
-        && kind_of(error) != Some(Kind::Interrupted)
-        && let Some(failure) = machines.lost()?
-    {
-        return Err(failure.into());
-    }
-    result?;
+    machines::explained(result, || machines.lost())?;
     machines.stop()
 }
 

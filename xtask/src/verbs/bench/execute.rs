@@ -13,7 +13,6 @@ use super::client::{Generator, Up};
 use super::header::{file_stem, recorded_error};
 use super::serving::{self, Serving};
 use super::{Args, Plan};
-use crate::failure::{Kind, kind_of};
 use crate::home::repository;
 use crate::machines::{self, Link};
 use crate::pipeline::Pipeline;
@@ -63,14 +62,7 @@ impl Common<'_> {
             let deployed = machine.deploy(bundle)?;
             let mut link = machine.connect(&deployed)?;
             let result = execution.on(&*link, &deployed, None, record);
-            // A guest that died or a link that broke explains more than what it broke.
-            if let Err(error) = &result
-                && kind_of(error) != Some(Kind::Interrupted)
-                && let Some(failure) = link.lost()?
-            {
-                return Err(failure.into());
-            }
-            result?;
+            machines::explained(result, || link.lost())?;
             link.stop()
         })
     }
@@ -128,13 +120,7 @@ impl Execution<'_> {
         topology.check(&cluster_of::around(&topology, on, &self.pipeline.target, &args.choices)?)?;
         let mut machines = Machines::up(self.pipeline, parts, &topology, on, &args.choices)?;
         let result = self.cluster_up(&machines, &topology, record);
-        if let Err(error) = &result
-            && kind_of(error) != Some(Kind::Interrupted)
-            && let Some(failure) = machines.lost()?
-        {
-            return Err(failure.into());
-        }
-        result?;
+        machines::explained(result, || machines.lost())?;
         machines.stop()
     }
 
