@@ -225,8 +225,8 @@ pub fn bundle_prefix(deployed: &Deployed) -> Vec<String> {
     words.map(|word| word.display().to_string()).to_vec()
 }
 
-/// What was done on a machine, which fails with the machine's own end where there was one: a guest that died or a link that
-/// broke explains more than what it broke.
+/// What was done on a machine, which fails with the machine's own end where there was one: a guest that died or a link
+/// that broke explains more than what it broke.
 pub fn explained<T>(done: Result<T>, lost: impl FnOnce() -> Result<Option<Failure>>) -> Result<T> {
     if let Err(error) = &done
         && kind_of(error) != Some(Kind::Interrupted)

@@ -39,7 +39,8 @@ enum Job {
     EndToEnd,
     /// NDB Cluster, compiled for this host's own target: topologies, failures, flexasync beside flexAsynch.
     Cluster,
-    /// MySQL, compiled for this host's own target; not part of the default: its server compiles for three quarters of an hour.
+    /// MySQL, compiled for this host's own target; not part of the default: its server compiles for three
+    /// quarters of an hour.
     Mysql,
     /// NDB's own tests on the hardest target, emulated; not part of the default.
     Port,
