@@ -8,7 +8,7 @@ mod ssh;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use model::facts::Facts;
@@ -46,6 +46,8 @@ const PROBED: Duration = Duration::from_secs(120);
 
 /// How long the bench binary may take to say what it sees, on hardware.
 const FACTS: Duration = Duration::from_secs(20);
+/// How long a computer may take to end, once its links have broken: its memory is given back first.
+const ENDING: Duration = Duration::from_secs(5);
 /// The flags that place a server.
 const SERVER_FLAGS: Flags = Flags { cpus: "--server-cpus", numa_node: "--numa-node" };
 
@@ -227,14 +229,23 @@ pub fn bundle_prefix(deployed: &Deployed) -> Vec<String> {
 
 /// What was done on a machine, which fails with the machine's own end where there was one: a guest that died or a link
 /// that broke explains more than what it broke.
-pub fn explained<T>(done: Result<T>, lost: impl FnOnce() -> Result<Option<Failure>>) -> Result<T> {
-    if let Err(error) = &done
-        && kind_of(error) != Some(Kind::Interrupted)
-        && let Some(failure) = lost()?
-    {
-        return Err(failure.into());
+pub fn explained<T>(done: Result<T>, mut lost: impl FnMut() -> Result<Option<Failure>>) -> Result<T> {
+    let Err(error) = &done else { return done };
+    if kind_of(error) == Some(Kind::Interrupted) {
+        return done;
     }
-    done
+    // A dying computer closes its links before the kernel says that it has ended.
+    let broken = kind_of(error) == Some(Kind::MachineUnreachable);
+    let until = Instant::now() + if broken { ENDING } else { Duration::ZERO };
+    loop {
+        if let Some(failure) = lost()? {
+            return Err(failure.into());
+        }
+        if Instant::now() >= until {
+            return done;
+        }
+        std::thread::sleep(process::TICK);
+    }
 }
 
 /// What the bench binary sees on a machine.

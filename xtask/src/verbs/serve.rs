@@ -7,24 +7,27 @@ use model::request::Endpoint;
 
 use super::cluster::Machines;
 use super::stand::{Stand, Start};
+use crate::failure::Failure;
 use crate::machines::{self, Call};
 use crate::pipeline::Pipeline;
 use crate::stages::cluster;
 use crate::stages::run::Watched;
+use crate::stages::server::Server;
+use crate::tables::product::Product;
 use crate::tables::topology::Topology;
 use crate::{interrupt, process, ui};
 
 /// Build (where needed), deploy, start a server and leave it up until Ctrl-C.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  cargo xtask serve --target x86_64 --on local --port 3307\n  cargo xtask serve --target ppc64 --on qemu-system --from source\n  cargo xtask serve --product ndb --target x86_64 --on local --topology numa\n\nThe password is made anew each time; it goes by the environment variable MYSQL_PWD."
+    after_help = "Examples:\n  cargo xtask serve --target x86_64 --on local --port 3307\n  cargo xtask serve --target ppc64 --on qemu-system --from source\n  cargo xtask serve --product ndb --target x86_64 --on local --topology numa\n  cargo xtask serve --product ndb --with sql --target x86_64 --on local\n\nThe password is made anew each time; it goes by the environment variable MYSQL_PWD."
 )]
 pub struct Args {
     #[command(flatten)]
     stand: Stand,
     #[command(flatten)]
     start: Start,
-    /// Print how to connect as one line of JSON, password included.
+    /// Print how to connect as one line of JSON, password included; of a cluster its facts, then those of its SQL node.
     #[arg(long)]
     json: bool,
     /// The topology of a cluster: a name, or a file; see `cargo xtask topology`. Left out: `small`.
@@ -35,7 +38,6 @@ pub struct Args {
 /// Starts it, says how to reach it, waits.
 pub fn run(args: Args) -> Result<()> {
     let pipeline = args.stand.pipeline()?;
-    // A cluster with an SQL node is still a cluster: what is started here are its own nodes.
     if pipeline.product.cluster.is_some() {
         return serve_cluster(&args);
     }
@@ -43,7 +45,16 @@ pub fn run(args: Args) -> Result<()> {
         pipeline.product.cluster()?;
     }
     let mut standing = args.stand.up()?;
-    let mut server = args.stand.serve(&standing, &args.start, "serve")?;
+    let started = args.stand.serve(standing.parts(), &args.start, None, "serve");
+    let mut server = machines::explained(started, || standing.link.lost())?;
+    announce(&args, &standing.pipeline.product, &server)?;
+    let result = until_lost(args.json, || server.lost()).and_then(|()| server.stop());
+    machines::explained(result, || standing.link.lost())?;
+    standing.link.stop()
+}
+
+/// Says how a server is reached.
+fn announce(args: &Args, product: &Product, server: &Server) -> Result<()> {
     let (tcp, account) = (server.endpoint(true), server.account());
     let Endpoint::Tcp { address, port } = tcp else { anyhow::bail!("a TCP endpoint is none") };
     if args.json {
@@ -56,28 +67,38 @@ pub fn run(args: Args) -> Result<()> {
     } else {
         ui::step("ready", &format!("{} on {}", server.facts().version, args.stand.on));
         ui::print(&format!("export MYSQL_PWD={}", account.password));
-        ui::print(&format!("mariadb --host={address} --port={port} --user={}", account.user));
+        let client = product.server()?.client.rsplit('/').next().unwrap_or_default();
+        ui::print(&format!("{client} --host={address} --port={port} --user={}", account.user));
+    }
+    Ok(())
+}
+
+/// Waits for Ctrl-C; an error where what is served ends before.
+fn until_lost(json: bool, mut lost: impl FnMut() -> Result<Option<Failure>>) -> Result<()> {
+    if !json {
         ui::step("serve", "until Ctrl-C");
     }
     while !interrupt::requested() {
         std::thread::sleep(process::TICK);
-        if let Some(failure) = server.lost()? {
-            return Err(standing.link.lost()?.unwrap_or(failure).into());
+        if let Some(failure) = lost()? {
+            return Err(failure.into());
         }
     }
-    server.stop()?;
-    standing.link.stop()
+    Ok(())
 }
 
 /// A cluster instead of a server.
 fn serve_cluster(args: &Args) -> Result<()> {
-    args.start.of_cluster()?;
+    let pipeline = args.stand.pipeline()?;
+    if pipeline.product.server().is_err() {
+        args.start.of_cluster()?;
+    }
     if args.start.data.is_some() {
         machines::keeps_data(&args.stand.on)?;
     }
     let topology = Topology::load(args.topology.as_deref().unwrap_or(Topology::DEFAULT))?;
     let (on, choices) = (&args.stand.on, args.stand.choices());
-    let around = super::cluster::around(&topology, on, &args.stand.pipeline()?.target, choices)?;
+    let around = super::cluster::around(&topology, on, &pipeline.target, choices)?;
     topology.check(&around)?;
     let (pipeline, toolchain, bundle) = args.stand.build(&super::cluster::names(&topology, on)?)?;
     let mut machines = Machines::up(&pipeline, (&toolchain, &bundle), &topology, on, choices)?;
@@ -103,13 +124,23 @@ fn until_ctrl_c(args: &Args, pipeline: &Pipeline, machines: &Machines, topology:
             let line = process::quoted(&link.line(&client.args(["-e", "show"])));
             ui::print(&format!("{line}  # on {name}"));
         }
-        ui::step("serve", "until Ctrl-C");
     }
-    while !interrupt::requested() {
-        std::thread::sleep(process::TICK);
-        if let Some(failure) = cluster.lost()? {
-            return Err(failure.into());
-        }
-    }
+    let mut server = match pipeline.product.server() {
+        Ok(_) => Some(sql_node(args, pipeline, machines, cluster.connect_string())?),
+        Err(_) => None,
+    };
+    until_lost(args.json, || match cluster.lost()? {
+        None => server.as_mut().map_or(Ok(None), Server::lost),
+        lost => Ok(lost),
+    })?;
+    server.map_or(Ok(()), Server::stop)?;
     cluster.stop()
+}
+
+/// An SQL node on the first machine.
+fn sql_node(args: &Args, pipeline: &Pipeline, machines: &Machines, connect: &str) -> Result<Server> {
+    let Some((_, deployed, link)) = machines.all().first() else { anyhow::bail!("a topology has a machine") };
+    let server = args.stand.serve((pipeline, deployed, &**link), &args.start, Some(connect), "serve")?;
+    announce(args, &pipeline.product, &server)?;
+    Ok(server)
 }

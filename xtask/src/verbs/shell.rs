@@ -4,7 +4,7 @@ use anyhow::Result;
 
 use super::stand::{Stand, Start};
 use crate::failure::{Failure, Kind};
-use crate::machines::Call;
+use crate::machines::{self, Call};
 use crate::process;
 use crate::stages::server;
 use crate::ui;
@@ -36,7 +36,8 @@ In the shell: $SQL is the logged-in client, $BUNDLE and $DATA are the folders, $
 /// Opens it; the server ends when it does.
 pub fn run(args: Args) -> Result<()> {
     let mut standing = args.stand.up()?;
-    let server = args.stand.serve(&standing, &args.start, "shell")?;
+    let started = args.stand.serve(standing.parts(), &args.start, None, "shell");
+    let server = machines::explained(started, || standing.link.lost())?;
     let (link, deployed) = (&*standing.link, &standing.deployed);
     let client = server::client(deployed, &server);
     let mut call = match (args.sql, args.command.as_slice()) {
@@ -60,13 +61,9 @@ pub fn run(args: Args) -> Result<()> {
     if args.command.is_empty() {
         ui::step("shell", &format!("on {}; its end ends the server", args.stand.on));
     }
-    let status = process::interactive("the shell", link.command(&call))?;
-    let stopped = server.stop();
-    // A guest that died or a link that broke explains more than what it broke.
-    if let Some(failure) = standing.link.lost()? {
-        return Err(failure.into());
-    }
-    stopped?;
+    let ended = process::interactive("the shell", link.command(&call));
+    let ended = ended.and_then(|status| server.stop().map(|()| status));
+    let status = machines::explained(ended, || standing.link.lost())?;
     standing.link.stop()?;
     if status.success() || args.command.is_empty() {
         return Ok(());

@@ -55,7 +55,12 @@ pub struct Start {
 }
 
 impl Start {
-    /// Refuses what is of an SQL server alone.
+    /// The server's data folder; an SQL node has its own beside those of the cluster's other nodes.
+    pub fn data_of(&self, cluster: Option<&str>) -> Option<PathBuf> {
+        self.data.as_ref().map(|folder| if cluster.is_some() { folder.join("sql") } else { folder.clone() })
+    }
+
+    /// Refuses what is of an SQL server alone, which a cluster without SQL nodes has not.
     pub fn of_cluster(&self) -> Result<()> {
         let given = [
             ("--port", self.port.is_some()),
@@ -78,6 +83,13 @@ pub struct Standing {
     pub deployed: Deployed,
     /// What runs programs there.
     pub link: Box<dyn Link>,
+}
+
+impl Standing {
+    /// What a server is started from.
+    pub fn parts(&self) -> (&Pipeline, &Deployed, &dyn Link) {
+        (&self.pipeline, &self.deployed, &*self.link)
+    }
 }
 
 impl Stand {
@@ -127,27 +139,33 @@ impl Stand {
         })
     }
 
-    /// Starts a server that clients on this host reach.
-    pub fn serve(&self, standing: &Standing, start: &Start, name: &str) -> Result<Server> {
+    /// Starts a server that clients on this host reach; `cluster`: what it joins as an SQL node.
+    pub fn serve(
+        &self,
+        (pipeline, deployed, link): (&Pipeline, &Deployed, &dyn Link),
+        start: &Start,
+        cluster: Option<&str>,
+        name: &str,
+    ) -> Result<Server> {
         if start.data.is_some() {
             machines::keeps_data(&self.on)?;
         }
-        let (link, home) = (&*standing.link, &standing.pipeline.home);
-        let facts = machines::facts(link, &standing.deployed, &home.log(name)?)?;
+        let facts = machines::facts(link, deployed, &pipeline.home.log(name)?)?;
+        let data = start.data_of(cluster);
         let placement = Placement { cpus: start.server_cpus.clone(), numa_node: start.numa_node };
         let placement = machines::place_server(&placement, link, &self.on.to_string(), &facts)?;
         let plan = server::Plan {
             machine: &self.on.to_string(),
-            link: &*standing.link,
-            deployed: &standing.deployed,
-            product: &standing.pipeline.product,
-            cluster: None,
+            link,
+            deployed,
+            product: &pipeline.product,
+            cluster,
             more_arguments: &start.server_arguments,
             port: start.port,
             placement: &placement,
-            client: (!standing.link.is_here()).then_some(Elsewhere::Host),
-            data: start.data.as_deref(),
+            client: (!link.is_here()).then_some(Elsewhere::Host),
+            data: data.as_deref(),
         };
-        server::start(&standing.pipeline.home, &plan, &format!("{name}-{}", std::process::id()))
+        server::start(&pipeline.home, &plan, &format!("{name}-{}", std::process::id()))
     }
 }

@@ -291,6 +291,7 @@ impl Execution<'_> {
         cluster: Option<&str>,
         record: &mut Writer,
     ) -> Result<Server> {
+        let data = self.args().start.data_of(cluster);
         let plan = server::Plan {
             machine: &self.machine,
             link,
@@ -301,7 +302,7 @@ impl Execution<'_> {
             port: self.args().start.port,
             placement,
             client: client.elsewhere(),
-            data: self.args().start.data.as_deref(),
+            data: data.as_deref(),
         };
         let server = server::start(&self.pipeline.home, &plan, &file_stem(record))?;
         record.append(&Line::Server(server.facts().clone()))?;
