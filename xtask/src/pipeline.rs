@@ -63,13 +63,12 @@ impl Pipeline {
             From::Distro => distro::make(&self.home, &self.target, &self.product),
             From::Source => {
                 let source = source::unpack(&self.home, &self.product, &self.release, &self.archive()?)?;
-                let plan = build::Plan {
-                    toolchain,
-                    product: &self.product,
-                    release: &self.release,
-                    source: &source,
+                let tree = |product: &Product| {
+                    let plan = build::Plan { toolchain, product, release: &self.release, source: &source };
+                    build::make(&self.home, &plan, &self.options)
                 };
-                build::make(&self.home, &plan, &self.options)
+                let joined: Result<Vec<InstallTree>> = self.product.joined.iter().map(tree).collect();
+                Ok(tree(&self.product)?.joined(joined?))
             }
         }
     }

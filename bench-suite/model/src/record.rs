@@ -149,6 +149,9 @@ pub struct BundleFacts {
     pub source_sha256: Option<String>,
     /// Patches in their order, each `name sha256`.
     pub patches: Vec<String>,
+    /// Products whose own builds stand beside it, each `product release hash`; the fields below are not of these.
+    #[serde(default)]
+    pub parts: Vec<String>,
     /// Compiler flags for the CPU.
     pub cpu_flags: Vec<String>,
     /// CMake settings; empty for `distro`.

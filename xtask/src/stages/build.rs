@@ -109,6 +109,7 @@ pub fn make(home: &Home, plan: &Plan, options: &Options) -> Result<InstallTree> 
         library_folders: own.chain(plan.toolchain.sysroot().library_folders()).collect(),
         develop: (!plan.product.develop.is_empty()).then(|| done.folder.join(DEVELOP)),
         facts: done.receipt,
+        joined: Vec::new(),
     })
 }
 
@@ -198,6 +199,8 @@ impl Builder<'_> {
         // Folders are named by hashes: without these a compiler cache would never find a file again.
         if let Some(home) = self.cache_root() {
             command.env("CCACHE_BASEDIR", home).env("CCACHE_NOHASHDIR", "1");
+            // The compiler's own list of headers is enough: no run of the preprocessor before each compilation.
+            command.env("CCACHE_DEPEND", "1");
         }
         for name in ["CC", "CXX", "CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS"] {
             command.env_remove(name);

@@ -121,7 +121,9 @@ fn file_name(version: &str) -> String {
 
 fn gather(root: &Path, toolchain: &Toolchain, tree: &InstallTree, bench: &BenchBinary) -> Result<()> {
     let target = toolchain.target();
-    copy_all(tree.folder(), root)?;
+    for folder in tree.folders() {
+        copy_all(folder, root)?;
+    }
     fs::create_dir_all(root.join("bin"))?;
     fs::copy(toolchain.probe_program(), root.join(PROBE))?;
     fs::copy(bench.path(), root.join(BENCH))?;

@@ -85,5 +85,6 @@ pub fn make(home: &Home, target: &Target, product: &Product) -> Result<InstallTr
             packages: packages.iter().map(ToString::to_string).collect(),
             ..BundleFacts::default()
         },
+        joined: Vec::new(),
     })
 }

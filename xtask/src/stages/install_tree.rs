@@ -19,6 +19,8 @@ pub struct InstallTree {
     pub(super) library_folders: Vec<PathBuf>,
     pub(super) develop: Option<PathBuf>,
     pub(super) facts: BundleFacts,
+    /// What stands beside it in its bundle.
+    pub(super) joined: Vec<InstallTree>,
 }
 
 impl InstallTree {
@@ -36,12 +38,24 @@ impl InstallTree {
                 origin: "source".into(),
                 ..BundleFacts::default()
             },
+            joined: Vec::new(),
         })
     }
 
-    /// The folder that holds it.
-    pub fn folder(&self) -> &Path {
-        &self.folder
+    /// With other products' trees, which go into the same bundle.
+    pub fn joined(mut self, others: Vec<InstallTree>) -> Self {
+        for other in others {
+            self.key = format!("{}+{}", self.key, other.key);
+            self.library_folders.extend(other.library_folders.iter().cloned());
+            self.facts.parts.push(format!("{} {} {}", other.facts.product, other.facts.release, other.key));
+            self.joined.push(other);
+        }
+        self
+    }
+
+    /// Every folder that a bundle is made of.
+    pub fn folders(&self) -> impl Iterator<Item = &Path> {
+        std::iter::once(self).chain(&self.joined).map(|tree| tree.folder.as_path())
     }
 
     /// Hash of all that it was made of.

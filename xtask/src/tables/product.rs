@@ -48,6 +48,9 @@ pub struct Product {
     /// The distribution's own packages of it.
     #[serde(default)]
     pub distro: Option<Distro>,
+    /// Products that are its parts as they were asked for; not in the file.
+    #[serde(skip)]
+    pub joined: Vec<Product>,
 }
 
 fn smoke() -> String {
@@ -60,9 +63,14 @@ fn smoke() -> String {
 pub struct Part {
     /// One line for people.
     pub description: String,
+    /// Another product of the same source, whose own build this part is.
+    #[serde(default)]
+    pub product: Option<String>,
     /// Ninja's targets.
+    #[serde(default)]
     pub targets: Vec<String>,
     /// What of it is installed; an entry with `{target}` stands for one of each target.
+    #[serde(default)]
     pub install: Vec<Install>,
 }
 
@@ -91,6 +99,8 @@ pub struct Cluster {
     pub data: String,
     /// The management client.
     pub client: String,
+    /// Says what a data node is configured with.
+    pub config: String,
     /// Further arguments of an SQL server that is a node of a cluster.
     pub server_arguments: Vec<String>,
 }
@@ -256,6 +266,9 @@ impl Product {
             let part = part.ok_or_else(|| unknown(&format!("part of {}", self.name), name, &known))?;
             self.build.targets.extend(part.targets.clone());
             self.install.extend(part.installed());
+            if let Some(product) = &part.product {
+                self.joined.push(Product::load(product)?);
+            }
         }
         Ok(self)
     }
@@ -263,14 +276,13 @@ impl Product {
     /// Its SQL server; an error where none is installed.
     pub fn server(&self) -> Result<&Server> {
         let installed = |server: &&Server| {
-            let mut lists = self.install.iter().chain(self.distro.iter().flat_map(|distro| &distro.install));
-            lists.any(|entry| entry.to == server.program)
+            let own = self.install.iter().chain(self.joined.iter().flat_map(|product| &product.install));
+            let mut all = own.chain(self.distro.iter().flat_map(|distro| &distro.install));
+            all.any(|entry| entry.to == server.program)
         };
         self.server.as_ref().filter(installed).ok_or_else(|| {
             let what = format!("{} has no SQL server as it was asked for", self.name);
-            let parts = self.part.iter().find(|(_, part)| {
-                part.install.iter().any(|i| self.server.as_ref().is_some_and(|s| s.program == i.to))
-            });
+            let parts = self.part.iter().find(|(_, part)| part.product.as_deref() == Some(self.source()));
             let next = match parts {
                 Some((name, _)) => format!("add --with {name}"),
                 None => "choose a product that has one: cargo xtask products".into(),

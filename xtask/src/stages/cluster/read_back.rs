@@ -37,7 +37,7 @@ pub fn read(
 ) -> Result<()> {
     let mut wrong = Vec::new();
     for node in nodes {
-        let found = one(starter, node, placements, &mut wrong)?;
+        let found = one(starter, node, placements, facts, &mut wrong)?;
         facts.nodes.push(found);
     }
     let first = nodes.first().context("a cluster without nodes")?;
@@ -66,6 +66,7 @@ fn one(
     starter: &Starter,
     node: &Node,
     placements: &[(u32, Placement)],
+    facts: &ClusterFacts,
     wrong: &mut Vec<String>,
 ) -> Result<ClusterNode> {
     let at = starter.folders.of(node.id)?;
@@ -83,8 +84,11 @@ fn one(
         let nodes = starter.plan.topology.data.iter().map(|known| known.get_ref());
         let table = nodes.into_iter().find(|known| known.id() == node.id).context("an unknown node")?;
         let asked = starter.plan.topology.asked(table, starter.slowdown);
-        let found = differences(&asked, &effective);
+        let configured = configured(starter, node, facts, &asked)?;
+        let found = differences(&asked, &configured, &effective);
         wrong.extend(found.into_iter().map(|what| format!("{}: {what}", node.name())));
+        // What the log says is what came of a setting: that goes before the setting itself.
+        effective = configured.into_iter().chain(effective).collect();
     }
     Ok(ClusterNode {
         node_id: node.id,
@@ -118,12 +122,56 @@ fn said(log: &Path) -> BTreeMap<String, String> {
     found
 }
 
-/// Where what was asked for and what is said differ.
-fn differences(asked: &BTreeMap<String, String>, said: &BTreeMap<String, String>) -> Vec<String> {
+/// The settings of a data node by its own copy of the configuration, each of those that were asked for.
+fn configured(
+    starter: &Starter,
+    node: &Node,
+    facts: &ClusterFacts,
+    asked: &BTreeMap<String, String>,
+) -> Result<BTreeMap<String, String>> {
+    let names: Vec<&str> = asked.keys().map(String::as_str).collect();
+    let call = Call::of(starter.plan.machines[node.machine].deployed, &starter.table.config).args([
+        "--no-defaults".to_string(),
+        format!("--ndb-connectstring={}", facts.connect_string),
+        format!("--config_from_node={}", node.id),
+        format!("--nodeid={}", node.id),
+        "--fields=\t".into(),
+        format!("--query={}", names.join(",")),
+    ]);
+    let said = starter.ask(node.machine, &call)?;
+    let values: Vec<&str> = said.trim_end_matches('\n').split('\t').collect();
+    if values.len() != names.len() {
+        anyhow::bail!("{}: {} settings were asked for, it says {said:?}", node.name(), names.len());
+    }
+    Ok(names.into_iter().zip(values).map(|(name, value)| (name.to_string(), value.to_string())).collect())
+}
+
+/// Whether a value, as NDB's own tool says it, is the one that was written: numbers are said in full.
+fn same(written: &str, said: &str) -> bool {
+    let number = match written.to_ascii_lowercase().as_str() {
+        "true" | "yes" | "y" => Some(1),
+        "false" | "no" | "n" => Some(0),
+        _ => written.to_ascii_uppercase().parse::<Size>().ok().map(|size| size.bytes()),
+    };
+    written.eq_ignore_ascii_case(said) || number.is_some_and(|number| said.parse() == Ok(number))
+}
+
+/// Where what was asked for differs from what a node is configured with and from what its log says came of it.
+fn differences(
+    asked: &BTreeMap<String, String>,
+    configured: &BTreeMap<String, String>,
+    said: &BTreeMap<String, String>,
+) -> Vec<String> {
     let mut wrong = Vec::new();
+    for (name, wanted) in asked {
+        let found = configured.get(name).map_or("nothing", String::as_str);
+        if !same(wanted, found) {
+            wrong.push(format!("{name}: asked for {wanted}, runs with {found}"));
+        }
+    }
     let mut hold = |name: &str, wanted: &str, as_said: String| match said.get(name) {
         Some(found) if *found == as_said => {}
-        Some(found) => wrong.push(format!("{name}: asked for {wanted}, runs with {found}")),
+        Some(found) => wrong.push(format!("{name}: asked for {wanted}, its log says {found}")),
         None => wrong.push(format!("{name}: asked for {wanted}, the log does not say what it runs with")),
     };
     // A fresh configuration is the first one: a management node's copy of an older one has a higher number.
@@ -154,4 +202,54 @@ fn groups(shown: &str) -> BTreeSet<String> {
         Some(rest.chars().take_while(char::is_ascii_digit).collect::<String>())
     };
     shown.lines().filter_map(group).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        pairs.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect()
+    }
+
+    #[test]
+    fn values_are_compared_by_what_they_mean() {
+        let alike = [
+            ("200M", "209715200"),
+            ("true", "1"),
+            ("SPARSE", "sparse"),
+            ("5000", "5000"),
+            ("1g", "1073741824"),
+        ];
+        assert!(alike.iter().all(|(written, said)| same(written, said)));
+        let unlike = [("200M", "200"), ("5000", "50000"), ("true", "0"), ("5000", ""), ("main,ldm", "main")];
+        assert!(unlike.iter().all(|(written, said)| !same(written, said)));
+    }
+
+    #[test]
+    fn a_difference_of_either_kind_is_told() {
+        let asked = map(&[
+            ("DataMemory", "200M"),
+            ("HeartbeatIntervalDbDb", "5000"),
+            ("MaxNoOfExecutionThreads", "4"),
+        ]);
+        let right = map(&[
+            ("DataMemory", "209715200"),
+            ("HeartbeatIntervalDbDb", "5000"),
+            ("MaxNoOfExecutionThreads", "4"),
+        ]);
+        let said = map(&[("generation", "1"), ("DataMemory", "200 MB")]);
+        assert!(differences(&asked, &right, &said).is_empty());
+        let other = map(&[("DataMemory", "209715200"), ("MaxNoOfExecutionThreads", "2")]);
+        let older = map(&[("generation", "3"), ("DataMemory", "80 MB")]);
+        assert_eq!(
+            differences(&asked, &other, &older),
+            [
+                "HeartbeatIntervalDbDb: asked for 5000, runs with nothing",
+                "MaxNoOfExecutionThreads: asked for 4, runs with 2",
+                "generation: asked for 1, its log says 3",
+                "DataMemory: asked for 200M, its log says 80 MB",
+            ]
+        );
+    }
 }
