@@ -1,6 +1,7 @@
 //! flexasync on a cluster of this host's own programs: every phase, every row checked, beside NDB's own flexAsynch, and
 //! a clear end when the cluster goes away. They build NDB for this host's target first, where it is not in the cache.
 
+use std::path::Path;
 use std::time::Duration;
 
 use model::Message;
@@ -106,6 +107,25 @@ fn what_cannot_be_is_refused_before_anything_is_built() {
     refused(&["--compare", "flexAsynch"], "do0 is another workload");
     refused(&["--product", "ndb", "--topology", "smal"], "did you mean small");
     refused(&["--product", "ndb", "--with", "sqll"], "did you mean sql");
+}
+
+#[test]
+fn memory_that_is_full_in_mid_run_is_told_with_ndbs_code_and_what_to_do() {
+    let (target, folder) = (own_target(), records());
+    let small = Path::new(env!("CARGO_MANIFEST_DIR")).join("../xtask/topologies/small.toml");
+    let text = std::fs::read_to_string(small).expect("small").replace("\"200M\"", "\"3M\"");
+    let topology = folder.path().join("full.toml");
+    std::fs::write(&topology, text).expect("a file");
+    let (topology, into) = (topology.display().to_string(), folder.path().display().to_string());
+    let words = ["bench", "--product", "ndb", "--target", &target, "--on", "local", "--duration-s", "5"];
+    let running = call(&[&words[..], &["--topology", &topology, "--records", &into]].concat()).start();
+    let mark = running.mark.clone();
+    let said = ["827", "Out of memory", "`data-memory` of the topology"];
+    running.end().expect_code(34).expect_said(&said).expect_log_and_next();
+    expect_nothing_left(&mark);
+    let record = read_record(&record_files(folder.path())[0]);
+    let Some(Line::End { outcome, error: Some(error), .. }) = record.last() else { panic!("no end") };
+    assert_eq!((*outcome, error.kind.as_str()), (Outcome::Failed, "stage-failed"));
 }
 
 #[test]

@@ -281,6 +281,8 @@ pub enum FailedKind {
     Authentication,
     /// A limit of the server or of the machine is too low for the request.
     Limit,
+    /// The server has no room for more rows.
+    Full,
     /// The data could not be created or loaded.
     Prepare,
     /// The data is not what it must be.

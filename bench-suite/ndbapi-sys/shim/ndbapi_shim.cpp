@@ -62,7 +62,9 @@ void add_key(NdbDictionary::Table &table, const char *name, bool distributes) {
 struct pbndb_session {
   Ndb ndb;
   const NdbDictionary::Table *table = nullptr;
+  /// The whole row; what a read or an update is about, which is all but the key.
   NdbRecord *record = nullptr;
+  NdbRecord *values = nullptr;
   pbndb_how how;
   uint32_t attributes;
   uint32_t attribute_words;
@@ -85,9 +87,13 @@ struct pbndb_session {
       columns[at].offset = offset;
       offset += 4 * (at < 2 ? 1 : attribute_words);
     }
-    record = ndb.getDictionary()->createRecord(table, columns.data(), static_cast<Uint32>(columns.size()),
+    auto create = [&](size_t first) {
+      return ndb.getDictionary()->createRecord(table, columns.data() + first, static_cast<Uint32>(columns.size() - first),
                                                sizeof columns[0]);
-    return record != nullptr;
+    };
+    record = create(0);
+    values = create(columns.size() > 2 ? 2 : 0);
+    return record != nullptr && values != nullptr;
   }
 
   NdbTransaction *start(uint32_t coordinator, const uint32_t *where, uint32_t at) {
@@ -107,9 +113,9 @@ struct pbndb_session {
       case PBNDB_INSERT:
         return transaction->insertTuple(record, row, record, row);
       case PBNDB_READ:
-        return transaction->readTuple(record, row, record, row, NdbOperation::LM_CommittedRead);
+        return transaction->readTuple(record, row, values, row, NdbOperation::LM_CommittedRead);
       case PBNDB_UPDATE:
-        return transaction->updateTuple(record, row, record, row);
+        return transaction->updateTuple(record, row, values, row);
       default:
         return transaction->deleteTuple(record, row, record);
     }
@@ -248,7 +254,8 @@ pbndb_session *pbndb_open(pbndb_connection *connection, const char *database, co
 }
 
 void pbndb_close(pbndb_session *session) noexcept {
-  if (session->record != nullptr) session->ndb.getDictionary()->releaseRecord(session->record);
+  for (NdbRecord *record : {session->record, session->values})
+    if (record != nullptr) session->ndb.getDictionary()->releaseRecord(record);
   delete session;
 }
 

@@ -323,7 +323,7 @@ fn partitions(number: u32, workload: &Flexasync, session: &Session<'_>) -> Resul
 pub fn failure(error: &Error, attempts: u8) -> Failure {
     let kind = match error.code {
         _ if error.is_of_nodes() => FailedKind::ServerLost,
-        _ if error.is_of_space() => FailedKind::Limit,
+        _ if error.is_of_space() => FailedKind::Full,
         626 | 630 => FailedKind::WrongData,
         _ => FailedKind::Refused,
     };

@@ -218,6 +218,7 @@ fn failure(failed: &Failed, workload: &Workload, label: &str) -> Failure {
         FailedKind::CannotConnect
         | FailedKind::Authentication
         | FailedKind::Limit
+        | FailedKind::Full
         | FailedKind::Prepare
         | FailedKind::Refused
         | FailedKind::Protocol
@@ -228,6 +229,9 @@ fn failure(failed: &Failed, workload: &Workload, label: &str) -> Failure {
     let next = match (failed.kind, &failed.partial) {
         (FailedKind::Limit, _) => {
             "fewer --connections, or a higher limit of the server by --server-arg=--NAME=VALUE"
+        }
+        (FailedKind::Full, _) => {
+            "give the data nodes more memory (`data-memory` of the topology), or the suite fewer rows"
         }
         (_, Some(_)) => "the record holds what was measured until then: cargo xtask show",
         (_, None) => "read the log; then run it again",
