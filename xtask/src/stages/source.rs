@@ -54,7 +54,7 @@ impl SourceTree {
         &self.key
     }
 
-    /// Names of the patches in it, in their order.
+    /// The patches in it, in their order, each `name sha256`.
     pub fn patches(&self) -> &[String] {
         &self.patches
     }
@@ -94,7 +94,7 @@ pub fn unpack(home: &Home, product: &Product, release: &Release, archive: &Archi
         }
         Ok(Unpacked { files })
     })?;
-    let patches = series.patches().iter().map(|patch| patch.name.clone()).collect();
+    let patches = series.patches().iter().map(|patch| format!("{} {}", patch.name, patch.sha256)).collect();
     Ok(SourceTree { folder: done.folder.join(TREE), key: done.key, patches })
 }
 
