@@ -79,6 +79,12 @@ fn a_cluster_is_up_runs_with_what_it_was_asked_for_and_leaves_nothing() {
     assert_eq!(found.nodes.iter().map(|node| node.node_id).collect::<Vec<_>>(), [145, 1, 2]);
     let data = &found.nodes[1];
     assert_eq!(data.effective.get("DataMemory").map(String::as_str), Some("200 MB"));
+    // Also what no log tells, by the node's own copy of the configuration.
+    let effective = |name: &str| data.effective.get(name).map(String::as_str);
+    assert_eq!(effective("MaxNoOfExecutionThreads"), Some("2"));
+    let heartbeat_ms = effective("HeartbeatIntervalDbDb").and_then(|ms| ms.parse::<u32>().ok());
+    assert!(heartbeat_ms >= Some(5000), "more on a busy host, never less: {heartbeat_ms:?}");
+    assert_eq!(effective("FragmentLogFileSize"), Some("16777216"));
     assert!(found.config_ini.contains("NoOfReplicas=1") && found.version.contains("ndb-"), "{found:?}");
 }
 

@@ -121,7 +121,7 @@ fn memory_that_is_full_in_mid_run_is_told_with_ndbs_code_and_what_to_do() {
     let running = call(&[&words[..], &["--topology", &topology, "--records", &into]].concat()).start();
     let mark = running.mark.clone();
     let said = ["827", "Out of memory", "`data-memory` of the topology"];
-    running.end().expect_code(34).expect_said(&said).expect_log_and_next();
+    running.end().expect_code(3).expect_said(&said).expect_log_and_next();
     expect_nothing_left(&mark);
     let record = read_record(&record_files(folder.path())[0]);
     let Some(Line::End { outcome, error: Some(error), .. }) = record.last() else { panic!("no end") };

@@ -109,5 +109,5 @@ fn a_setting_that_the_server_does_not_take_is_told() {
         machine()
     );
     // The server's own words, not only any failure of the command.
-    run(&words).expect_code(34).expect_said(&["[ERROR]", "max-connections"]);
+    run(&words).expect_code(34).expect_said(&["[ERROR]", "'no' to 'max_connections'"]);
 }
