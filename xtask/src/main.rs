@@ -10,6 +10,7 @@ mod home;
 mod host;
 mod interrupt;
 mod machines;
+mod patches;
 mod pipeline;
 mod placement;
 mod process;

@@ -3,6 +3,8 @@
 use anyhow::Result;
 
 use crate::home::Home;
+use crate::patches::selection::Selection;
+use crate::patches::series::Series;
 use crate::stages::build::{self, Options};
 use crate::stages::bundle::{self, Bundle};
 use crate::stages::fetch::{self, Archive};
@@ -32,10 +34,10 @@ pub struct Pipeline {
     pub product: Product,
     /// The release, for what is built here.
     pub release: Release,
-    /// Nothing is downloaded.
-    pub offline: bool,
     /// How it is compiled.
     pub options: Options,
+    /// Which of the release's patches are in it.
+    pub patches: Selection,
 }
 
 impl Pipeline {
@@ -51,10 +53,7 @@ impl Pipeline {
 
     /// The release's archive.
     pub fn archive(&self) -> Result<Archive> {
-        // Asking apt for its mirrors is only worth it where something is to be downloaded.
-        let mirrors =
-            if self.offline || debian::codename().is_none() { Vec::new() } else { debian::mirrors()? };
-        fetch::fetch(&self.home, &self.release, &mirrors, fetch::Options { offline: self.offline })
+        archive(&self.home, &self.release)
     }
 
     /// The product's programs.
@@ -62,7 +61,10 @@ impl Pipeline {
         match from {
             From::Distro => distro::make(&self.home, &self.target, &self.product),
             From::Source => {
-                let source = source::unpack(&self.home, &self.product, &self.release, &self.archive()?)?;
+                let series = Series::of(self.product.source(), &self.release.version)?;
+                let series = series.chosen(&self.patches, &self.target.name)?;
+                let archive = self.archive()?;
+                let source = source::unpack(&self.home, &self.product, &self.release, &archive, &series)?;
                 let tree = |product: &Product| {
                     let plan = build::Plan { toolchain, product, release: &self.release, source: &source };
                     build::make(&self.home, &plan, &self.options)
@@ -93,4 +95,12 @@ impl Pipeline {
         let bench = bench_binary::for_target(&self.home, toolchain, tree.develop())?;
         bundle::make(&self.home, toolchain, &self.product, &tree, &bench)
     }
+}
+
+/// A release's archive, from the cache or from where it is published.
+pub fn archive(home: &Home, release: &Release) -> Result<Archive> {
+    let offline = home.is_offline();
+    // Asking apt for its mirrors is only worth it where something is to be downloaded.
+    let mirrors = if offline || debian::codename().is_none() { Vec::new() } else { debian::mirrors()? };
+    fetch::fetch(home, release, &mirrors, fetch::Options { offline })
 }

@@ -9,6 +9,7 @@ mod deploy;
 mod doctor;
 mod fetch;
 mod guard;
+mod patch;
 mod place;
 mod products;
 mod record;
@@ -69,6 +70,7 @@ enum Verb {
     Targets(targets::Args),
     Topology(topology::Args),
     Products(products::Args),
+    Patch(patch::Args),
     Show(show::Args),
     Record(record::Args),
     Ci(ci::Args),
@@ -104,6 +106,7 @@ pub fn run(cli: Cli) -> Result<()> {
         Verb::Targets(args) => targets::run(args),
         Verb::Topology(args) => topology::run(args),
         Verb::Products(args) => products::run(args),
+        Verb::Patch(args) => patch::run(args),
         Verb::Setup(args) => setup::run(args),
         Verb::Sysroot(args) => sysroot::run(args),
         Verb::Toolchain(args) => toolchain::run(args),

@@ -2,7 +2,7 @@
 //!
 //! Each file keeps its time, so that make and ninja do not regenerate what the release ships, and its mode.
 
-mod series;
+pub mod originals;
 
 use std::error::Error;
 use std::fs::{self, File};
@@ -18,13 +18,12 @@ use serde::{Deserialize, Serialize};
 use tar::EntryType;
 
 use crate::failure::{Failure, Kind};
-use crate::home::{Home, repository};
+use crate::home::Home;
+use crate::patches::series::{Identity, Series};
 use crate::stage::{Leftover, Stage};
 use crate::stages::fetch::Archive;
 use crate::tables::product::{Product, Release};
-use crate::{interrupt, ui};
-
-use series::{Patch, Series};
+use crate::{interrupt, patches, ui};
 
 /// Counted up when trees come out otherwise than before: older ones are not used again.
 const RECIPE: u32 = 1;
@@ -65,8 +64,8 @@ impl SourceTree {
 struct Inputs<'a> {
     sha256: &'a str,
     recipe: u32,
-    #[serde(skip_serializing_if = "<[Patch]>::is_empty")]
-    patches: &'a [Patch],
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    patches: Vec<Identity<'a>>,
 }
 
 /// What the stamp keeps.
@@ -75,26 +74,31 @@ struct Unpacked {
     files: u64,
 }
 
-/// Finds the release's source tree, or unpacks it and applies its series.
+/// Finds the release's source tree with these patches, or unpacks it and applies them.
 ///
 /// Fails with `CorruptDownload` where the archive is damaged, and with `StageFailed` where it holds anything but one
 /// top-level folder, or where a patch does not apply exactly.
-pub fn unpack(home: &Home, product: &Product, release: &Release, archive: &Archive) -> Result<SourceTree> {
-    let series = Series::read(&repository().join("patches").join(product.source()).join(&release.version))?;
+pub fn unpack(
+    home: &Home,
+    product: &Product,
+    release: &Release,
+    archive: &Archive,
+    series: &Series,
+) -> Result<SourceTree> {
     let label = format!("{}-{}", product.source(), release.version);
-    let inputs = Inputs { sha256: archive.sha256(), recipe: RECIPE, patches: series.patches() };
+    let inputs = Inputs { sha256: archive.sha256(), recipe: RECIPE, patches: series.identity() };
     let stage = Stage { home, name: "sources", label: label.clone(), leftover: Leftover::Discard };
     let done = stage.get(&inputs, |work| {
         home.need_space(archive.size() * GROWTH, &format!("the source of {label}"))?;
         ui::step("unpack", &label);
         let files = unpack_into(archive.path(), &work.join(TREE))?;
-        if !series.patches().is_empty() {
-            ui::step("patch", &format!("{label}: {} patches", series.patches().len()));
-            series.apply(&work.join(TREE))?;
+        if !series.patches.is_empty() {
+            ui::step("patch", &format!("{label}: {}", ui::counted(series.patches.len() as u64, "patch")));
+            patches::apply_all(series, &work.join(TREE), &home.log(&format!("patch-{label}"))?)?;
         }
         Ok(Unpacked { files })
     })?;
-    let patches = series.patches().iter().map(|patch| format!("{} {}", patch.name, patch.sha256)).collect();
+    let patches = series.patches.iter().map(|patch| format!("{} {}", patch.name, patch.sha256)).collect();
     Ok(SourceTree { folder: done.folder.join(TREE), key: done.key, patches })
 }
 

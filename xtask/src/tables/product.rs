@@ -20,6 +20,9 @@ pub struct Product {
     pub description: String,
     /// Licence of the product, as SPDX has it: what patches to it follow.
     pub licence: String,
+    /// Where a patch is sent, in words.
+    #[serde(default)]
+    pub upstream: Option<String>,
     /// The product whose releases these are, where one archive, and one patched tree, serves both.
     #[serde(default)]
     pub source_of: Option<String>,

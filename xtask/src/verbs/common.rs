@@ -4,6 +4,7 @@ use anyhow::Result;
 
 use crate::failure::{Failure, Kind};
 use crate::home::Home;
+use crate::patches::selection::Selection;
 use crate::pipeline::Pipeline;
 use crate::stages::build::Options;
 use crate::tables::product::Product;
@@ -21,6 +22,10 @@ pub struct Release {
     /// Parts of the product that are built as well, separated by commas; see `cargo xtask products`.
     #[arg(long = "with", value_name = "PARTS", value_delimiter = ',')]
     pub parts: Vec<String>,
+    /// Patches of the release that are in it: `all`, `none`, or numbers and names separated by commas; -NAME leaves one
+    /// out. See `cargo xtask patch list`.
+    #[arg(long, value_name = "PATCHES", default_value_t = Selection::ALL, allow_hyphen_values = true)]
+    pub patches: Selection,
     /// Download nothing: what is not in the cache is an error.
     #[arg(long)]
     pub offline: bool,
@@ -101,7 +106,8 @@ impl Release {
         let product = product.with(&parts)?;
         let release = product.release(self.release.as_deref())?.clone();
         let home = Home::open()?.offline(self.offline);
-        Ok(Pipeline { home, target, product, release, offline: self.offline, options })
+        let patches = self.patches.clone();
+        Ok(Pipeline { home, target, product, release, options, patches })
     }
 }
 
