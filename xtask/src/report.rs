@@ -5,6 +5,7 @@
 
 mod compared;
 mod row;
+mod sides;
 mod summary;
 
 use model::Message;
@@ -12,6 +13,7 @@ use model::record::{Line, Outcome};
 
 use crate::ui::{self, Table};
 use row::Row;
+pub use sides::Side;
 pub use summary::summary;
 
 /// A cell of a matrix that has no record.
@@ -58,6 +60,11 @@ pub fn print(records: &[Vec<Line>], absent: &[Absent]) {
         ui::print("");
         table.print();
     }
+}
+
+/// Prints two builds that were benched in turn as one comparison; `names`: what they are called.
+pub fn print_sides(records: &[(Side, &Vec<Line>)], names: [&str; 2]) {
+    sides::table(records, names).print();
 }
 
 fn print_rows(records: &[Vec<Line>], absent: &[Absent]) {

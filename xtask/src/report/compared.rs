@@ -7,8 +7,8 @@ use model::record::{Compared, Line};
 
 use crate::ui::Table;
 
-/// One phase of one turn: operations a second, ours and theirs.
-type Turn = (f64, f64);
+/// One turn: a figure of one and the same of the other.
+pub type Turn = (f64, f64);
 
 /// What the two gave, turn by turn.
 #[derive(Default)]
@@ -26,24 +26,28 @@ pub fn table(record: &[Line]) -> Option<Table> {
     let theirs = format!("{} ops/s", both.program);
     let mut table = Table::new(&["phase", "ops/s", &theirs, "ratio", "least", "most", "turns"]);
     let mut row = |name: &str, turns: &[Turn], digits: usize| {
-        let ratios: Vec<f64> = turns.iter().map(|(ours, theirs)| ours / theirs).collect();
-        let number = |value: f64| format!("{value:.digits$}");
-        let ratio = |value: f64| format!("{value:.2}");
-        table.row([
-            name.to_string(),
-            number(median(turns.iter().map(|turn| turn.0))),
-            number(median(turns.iter().map(|turn| turn.1))),
-            ratio(median(ratios.iter().copied())),
-            ratio(ratios.iter().copied().fold(f64::INFINITY, f64::min)),
-            ratio(ratios.iter().copied().fold(0.0, f64::max)),
-            turns.len().to_string(),
-        ]);
+        table.row([name.to_string()].into_iter().chain(ratios(turns, digits)));
     };
     both.phases.iter().for_each(|(name, turns)| row(name, turns, 0));
     if !both.cpu_us.is_empty() {
         row("client us/op", &both.cpu_us, 2);
     }
     Some(table)
+}
+
+/// Cells of two that ran in turn: their medians, and the median, least and most of their ratios; how many turns.
+pub fn ratios(turns: &[Turn], digits: usize) -> [String; 6] {
+    let ratios: Vec<f64> = turns.iter().map(|(one, other)| one / other).collect();
+    let number = |value: f64| format!("{value:.digits$}");
+    let ratio = |value: f64| format!("{value:.2}");
+    [
+        number(median(turns.iter().map(|turn| turn.0))),
+        number(median(turns.iter().map(|turn| turn.1))),
+        ratio(median(ratios.iter().copied())),
+        ratio(ratios.iter().copied().fold(f64::INFINITY, f64::min)),
+        ratio(ratios.iter().copied().fold(0.0, f64::max)),
+        turns.len().to_string(),
+    ]
 }
 
 fn read(record: &[Line]) -> Option<Both> {

@@ -1,5 +1,6 @@
 //! `bench`: from nothing to records and one table: every target on every machine that was named.
 
+mod against;
 mod cells;
 mod client;
 mod compare;
@@ -24,6 +25,7 @@ use crate::tables::topology::Topology;
 use crate::{report, ui};
 use model::CpuList;
 
+use crate::patches::selection::Selection;
 use cells::{Cells, State};
 use client::Generator;
 use execute::Common;
@@ -80,10 +82,12 @@ pub struct Args {
     /// The program that a workload is modelled on, run with the same parameters on the same servers, in turn with it.
     #[arg(long, value_enum, conflicts_with = "null")]
     compare: Option<Original>,
-    /// How often each of the two is run.
-    #[arg(long, requires = "compare", default_value = "5",
-        value_parser = clap::value_parser!(u32).range(1..=1000))]
-    repeat: u32,
+    /// Other patches to compare with those of --patches: both are built and benched in turn, as one comparison.
+    #[arg(long, value_name = "PATCHES", allow_hyphen_values = true, conflicts_with_all = ["compare", "null", "data"])]
+    against: Option<Selection>,
+    /// How often each of the two is run, of --compare or --against; left out: 5 times.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    repeat: Option<u32>,
     /// Folder for records; left out: `records` in the checkout.
     #[arg(long)]
     records: Option<PathBuf>,
@@ -105,6 +109,8 @@ const EXAMPLES: &str = "Examples:
                                                            flexasync beside NDB's own flexAsynch
   cargo xtask bench --product ndb --with sql --suite sql-engines
                                                            one query on InnoDB and on NDB tables
+  cargo xtask bench --product mysql --target x86_64 --on local --patches all --against none
+                                                           with and without the patches, in turn, as one comparison
   cargo xtask bench --null --client host                   what the harness itself can do";
 
 /// A program that a workload is modelled on.
@@ -159,6 +165,7 @@ fn positive(text: &str) -> Result<f64, String> {
 /// Benches every cell of the matrix that was asked for, and prints one table.
 pub fn run(args: Args) -> Result<()> {
     refuse_shared_data(&args)?;
+    against::refuse(&args)?;
     let mut cells = Cells::new(&args)?;
     let plans = cells.pipelines.iter().map(|pipeline| plan(&args, pipeline)).collect::<Result<Vec<_>>>()?;
     let mut records = Vec::new();
@@ -203,7 +210,10 @@ fn show(args: &Args, cells: &Cells, records: &[PathBuf]) -> Result<()> {
             .flatten()
             .try_for_each(|line| serde_json::to_string(line).map(|text| ui::print(&text)))?;
     } else {
-        report::print(&lines, &cells.without_record());
+        match &args.against {
+            Some(_) => against::print(&cells, &lines),
+            None => report::print(&lines, &cells.without_record()),
+        }
         let mut said: Vec<String> = Vec::new();
         for caveat in lines.iter().flat_map(|record| report::caveats(record)) {
             if !said.contains(&caveat) {
@@ -214,6 +224,13 @@ fn show(args: &Args, cells: &Cells, records: &[PathBuf]) -> Result<()> {
     }
     records.iter().for_each(|path| ui::step("record", &path.display().to_string()));
     Ok(())
+}
+
+impl Args {
+    /// How often each of two is run.
+    fn repeat(&self) -> u32 {
+        self.repeat.unwrap_or(5)
+    }
 }
 
 /// What is run of a product.

@@ -154,6 +154,13 @@ impl What {
         Ok(all)
     }
 
+    /// The same with other patches.
+    pub fn pipelines_with(&self, patches: &Selection) -> Result<Vec<Pipeline>> {
+        let mut all = self.pipelines()?;
+        all.iter_mut().for_each(|pipeline| pipeline.patches = patches.clone());
+        Ok(all)
+    }
+
     /// How many pipelines that is.
     pub fn count(&self) -> usize {
         once(&self.target).len() * once(&self.product.product).len()

@@ -53,8 +53,24 @@ pub struct Cells {
 impl Cells {
     /// The cells that the flags ask for, those that cannot exist among them.
     pub fn new(args: &Args) -> Result<Self> {
-        let pipelines = args.what.pipelines()?;
+        let mut pipelines = args.what.pipelines()?;
         let mut all: Vec<Cell> = Vec::new();
+        if let Some(against) = &args.against {
+            let first = pipelines.len();
+            pipelines.extend(args.what.pipelines_with(against)?);
+            for turn in 0..args.repeat() {
+                for index in 0..first {
+                    // Each is the first every other time: what warms up helps neither.
+                    let pair = if turn % 2 == 0 { [index, first + index] } else { [first + index, index] };
+                    for (pipeline, on) in pair.into_iter().flat_map(|one| args.on.iter().map(move |on| (one, on))) {
+                        let why = impossible(args, &pipelines[pipeline], on, From::Source)?;
+                        let state = why.map_or(State::Planned, State::Impossible);
+                        all.push(Cell { pipeline, on: on.clone(), from: From::Source, state, recorded: false });
+                    }
+                }
+            }
+            return Ok(Cells { pipelines, all, null: false });
+        }
         for (index, pipeline) in pipelines.iter().enumerate() {
             for on in &args.on {
                 for from in &args.from {

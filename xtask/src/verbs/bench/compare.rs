@@ -55,7 +55,7 @@ impl Execution<'_> {
             let call =
                 |short| original(deployed, &connect_string, flexasync, planned.load.connections, short);
             let start = stages::original::run(serving.link, &call(true), &log)?;
-            for turn in 0..self.args().repeat {
+            for turn in 0..self.args().repeat() {
                 let ours_first = turn % 2 == 0;
                 for ours in [ours_first, !ours_first] {
                     interrupt::check()?;
@@ -63,7 +63,7 @@ impl Execution<'_> {
                         self.workload(index, planned, client, Some(serving), record)?;
                         continue;
                     }
-                    ui::step("bench", &format!("flexAsynch, {} of {}", turn + 1, self.args().repeat));
+                    ui::step("bench", &format!("flexAsynch, {} of {}", turn + 1, self.args().repeat()));
                     let ran = stages::original::run(serving.link, &call(false), &log)?;
                     record.append(&Line::Compared { index, ran: without_start(ran, &start) })?;
                 }
