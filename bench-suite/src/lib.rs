@@ -16,6 +16,8 @@ pub mod facts;
 pub mod failure;
 pub mod flexasync;
 pub mod measure;
+#[cfg(feature = "micro")]
+pub mod micro;
 pub mod monitor;
 pub mod output;
 pub mod place;

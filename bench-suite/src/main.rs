@@ -49,6 +49,8 @@ enum Mode {
     Place(place::Args),
     #[command(hide = true)]
     Guard(agent::GuardArgs),
+    #[cfg(feature = "micro")]
+    Micro(bench_suite::micro::Args),
     /// Print the facts of this machine and of this process's place on it, as one JSON line
     Facts,
     /// Try out what I/O a folder bears, and print it as one JSON line
@@ -68,6 +70,8 @@ fn main() -> ExitCode {
         Some(Mode::Agent(args)) => agent::run(&args),
         Some(Mode::Place(args)) => place::run(&args),
         Some(Mode::Guard(args)) => agent::guard(&args),
+        #[cfg(feature = "micro")]
+        Some(Mode::Micro(args)) => bench_suite::micro::run(&args),
         Some(Mode::Facts) => answer(serde_json::to_string(&facts::read())),
         Some(Mode::ProbeIo { folder }) => match facts::folder::probe(&folder) {
             Ok(found) => answer(serde_json::to_string(&found)),

@@ -4,6 +4,7 @@
 //! that cannot be executed says why.
 
 mod compared;
+pub mod micro;
 mod row;
 mod sides;
 mod summary;

@@ -49,6 +49,17 @@ pub fn for_target(home: &Home, toolchain: &Toolchain, ndb: Option<&Path>) -> Res
     finished(folder.join(triple).join("release").join(PACKAGE))
 }
 
+/// Compiles it with functions of a product's own sources in it: `sources` holds them as `released` and `patched`.
+pub fn with_sources(home: &Home, toolchain: &Toolchain, sources: &Path) -> Result<BenchBinary> {
+    let triple = &toolchain.target().rust_triple;
+    let folder = target_folder(home, &format!("{}-micro-{}", toolchain.target().name, toolchain.key()))?;
+    let mut cargo = toolchain.cargo();
+    cargo.args(["build", "--target", triple, "--features", "micro"]);
+    cargo.env("PORTBENCH_SOURCES", sources).env("PORTBENCH_TOOLCHAIN_FILE", toolchain.cmake_file());
+    compile(home, cargo, &folder, &toolchain.target().name)?;
+    finished(folder.join(triple).join("release").join(PACKAGE))
+}
+
 /// Compiles it for this host.
 pub fn for_host(home: &Home) -> Result<BenchBinary> {
     let folder = target_folder(home, "host")?;

@@ -6,6 +6,7 @@ mod client;
 mod compare;
 mod execute;
 mod header;
+mod micro;
 mod serving;
 
 use std::path::PathBuf;
@@ -32,8 +33,10 @@ use execute::Common;
 
 /// Build (where needed), deploy, start, verify and bench; one record an execution.
 #[derive(clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub struct Args {
+    #[command(subcommand)]
+    other: Option<Other>,
     #[command(flatten)]
     what: What,
     /// The machines that servers run on, separated by commas: local, qemu-user, qemu-system, ssh:NAME.
@@ -113,6 +116,12 @@ const EXAMPLES: &str = "Examples:
                                                            with and without the patches, in turn, as one comparison
   cargo xtask bench --null --client host                   what the harness itself can do";
 
+/// What is benched besides servers.
+#[derive(clap::Subcommand)]
+enum Other {
+    Micro(micro::Args),
+}
+
 /// A program that a workload is modelled on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Original {
@@ -164,6 +173,9 @@ fn positive(text: &str) -> Result<f64, String> {
 
 /// Benches every cell of the matrix that was asked for, and prints one table.
 pub fn run(args: Args) -> Result<()> {
+    if let Some(Other::Micro(args)) = &args.other {
+        return micro::run(args);
+    }
     refuse_shared_data(&args)?;
     against::refuse(&args)?;
     let mut cells = Cells::new(&args)?;

@@ -3,6 +3,7 @@
 mod check;
 mod edit;
 mod export;
+pub mod extract;
 mod port;
 mod refresh;
 mod status;
@@ -46,6 +47,7 @@ enum What {
     Refresh(Which),
     Drop(edit::Drop),
     Export(export::Args),
+    Extract(extract::Args),
     Port(port::Args),
 }
 
@@ -119,9 +121,15 @@ impl Which {
 }
 
 impl Queue {
-    fn of(product: &Product, release: &Release) -> Result<Self> {
+    /// The queue of a release.
+    pub fn of(product: &Product, release: &Release) -> Result<Self> {
         let series = Series::of(product.source(), &release.version)?;
         Ok(Queue { product: product.clone(), release: release.clone(), series })
+    }
+
+    /// Its patches.
+    pub fn series(&self) -> &Series {
+        &self.series
     }
 
     fn label(&self) -> String {
@@ -155,6 +163,7 @@ pub fn run(args: Args) -> Result<()> {
         What::Refresh(which) => refresh::run(&which),
         What::Drop(args) => edit::drop(&args),
         What::Export(args) => export::run(&args),
+        What::Extract(args) => extract::run(&args),
         What::Port(args) => port::run(&args),
     }
 }

@@ -27,7 +27,8 @@ struct Taken {
 }
 
 impl Originals {
-    /// Takes the files of these paths out of a release's archive, those that are there.
+    /// Takes the files of these paths out of a release's archive, those that are there; a path that ends with `/` is a
+    /// folder with all that is in it.
     pub fn take(home: &Home, label: &str, archive: &Archive, paths: &BTreeSet<String>) -> Result<Self> {
         let stage = Stage { home, name: "originals", label: label.into(), leftover: Leftover::Discard };
         let done = stage.get(&(archive.sha256(), paths), |work| {
@@ -70,7 +71,8 @@ fn take(archive: &Path, wanted: &BTreeSet<String>, tree: &Path) -> Result<(u64, 
         if !entry.header().entry_type().is_file() {
             continue;
         }
-        if wanted.contains(path) {
+        let in_folder = || wanted.iter().any(|known| known.ends_with('/') && path.starts_with(known.as_str()));
+        if wanted.contains(path) || in_folder() {
             let to = tree.join(path);
             fs::create_dir_all(to.parent().unwrap_or(tree))?;
             io::copy(&mut entry, &mut File::create(&to)?).map_err(|error| unreadable(archive, error))?;

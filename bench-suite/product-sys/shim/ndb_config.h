@@ -1,0 +1,1 @@
+/* NDB asks for nothing here that the sources need. */
