@@ -108,9 +108,10 @@ impl Series {
     }
 }
 
-/// Where the patches of a release are.
+/// Where the patches of a release are: in the checkout, or where `$PORTBENCH_PATCHES` says.
 pub fn folder(source: &str, release: &str) -> PathBuf {
-    repository().join("patches").join(source).join(release)
+    let elsewhere = std::env::var_os("PORTBENCH_PATCHES").filter(|value| !value.is_empty()).map(PathBuf::from);
+    elsewhere.unwrap_or_else(|| repository().join("patches")).join(source).join(release)
 }
 
 /// Why an entry that is another release's file stands in this series.

@@ -51,9 +51,14 @@ pub struct Commit {
 }
 
 impl EditTree {
-    /// Where the tree of a release is, or would be.
+    /// Where the tree of a release is, or would be: in the cache, or where `$PORTBENCH_EDITS` says.
     pub fn of(home: &Home, label: &str) -> Result<Self> {
-        Ok(EditTree { folder: home.folder("edits")?.join(label) })
+        let elsewhere = std::env::var_os("PORTBENCH_EDITS").filter(|value| !value.is_empty()).map(PathBuf::from);
+        let folder = match elsewhere {
+            Some(folder) => folder,
+            None => home.folder("edits")?,
+        };
+        Ok(EditTree { folder: folder.join(label) })
     }
 
     /// Its folder.

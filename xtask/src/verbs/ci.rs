@@ -53,8 +53,8 @@ enum Job {
 }
 
 /// The files of `tests/tests`, by the job that runs them; those of `matrix` run with `--ignored`.
-const END_TO_END: [&str; 9] =
-    ["bench", "cli", "failures", "processes", "interchange", "guest", "ssh", "ssh_refused", "relay"];
+const END_TO_END: [&str; 10] =
+    ["bench", "cli", "failures", "processes", "interchange", "guest", "ssh", "ssh_refused", "relay", "patches"];
 const CLUSTER: [&str; 2] = ["cluster", "flexasync"];
 const MYSQL: [&str; 1] = ["mysql"];
 const PORT: [&str; 1] = ["ndb_port"];
