@@ -51,8 +51,10 @@ fn relax(text: &str) -> &str {
 
 /// The zlib that the release brings, by its own build file.
 fn zlib(tree: &Path) {
-    let folders = fs::read_dir(tree.join("extra/zlib")).expect("extra/zlib").flatten().map(|entry| entry.path());
-    let source = folders.into_iter().find(|path| path.join("CMakeLists.txt").exists()).expect("zlib's CMakeLists.txt");
+    let folders =
+        fs::read_dir(tree.join("extra/zlib")).expect("extra/zlib").flatten().map(|entry| entry.path());
+    let source =
+        folders.into_iter().find(|path| path.join("CMakeLists.txt").exists()).expect("zlib's CMakeLists.txt");
     let mut config = cmake::Config::new("shim/zlib");
     config.define("ZLIB_SOURCE", &source);
     if let Some(file) = std::env::var_os("PORTBENCH_TOOLCHAIN_FILE") {
@@ -60,7 +62,10 @@ fn zlib(tree: &Path) {
     }
     let built = config.profile("Release").build_target("zlib").build().join("build/zlib");
     // The part of zlib.h that configure makes is in the build folder. The archive comes behind what needs it.
-    cc::Build::new().file("shim/zlib/zlib.c").includes([Path::new("shim"), &built, &source]).compile("product_zlib");
+    cc::Build::new()
+        .file("shim/zlib/zlib.c")
+        .includes([Path::new("shim"), &built, &source])
+        .compile("product_zlib");
     println!("cargo:rustc-link-search=native={}", built.display());
     println!("cargo:rustc-link-lib=static=zlib");
 }

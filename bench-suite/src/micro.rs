@@ -93,12 +93,17 @@ fn check(released: &Variant, patched: &Variant) -> Vec<String> {
         if let Some((start, length)) = places.into_iter().find(|(start, length)| differs(*start, *length)) {
             wrong.push(format!("{name}: CRC-32C of {length} bytes at alignment {start} is not the table's"));
         }
-        let slow = (0..=CHECKED).step_by(97).find(|length| (variant.crc32c)(&data[..*length]) != crc32c(&data[..*length]));
+        let slow = (0..=CHECKED)
+            .step_by(97)
+            .find(|length| (variant.crc32c)(&data[..*length]) != crc32c(&data[..*length]));
         wrong.extend(slow.map(|length| format!("{name}: CRC-32C of {length} bytes is not the polynomial's")));
         if !(variant.keeps_vector_registers)() {
             wrong.push(format!("{name}: CRC-32C does not keep the vector registers that are its caller's"));
         }
-        let sum: u64 = data.chunks_exact(4).map(|word| u64::from(u32::from_le_bytes([word[0], word[1], word[2], word[3]]))).sum();
+        let sum: u64 = data
+            .chunks_exact(4)
+            .map(|word| u64::from(u32::from_le_bytes([word[0], word[1], word[2], word[3]])))
+            .sum();
         if (variant.uint4korr)(&data) != sum {
             wrong.push(format!("{name}: uint4korr does not read little-endian words"));
         }
@@ -110,10 +115,42 @@ fn check(released: &Variant, patched: &Variant) -> Vec<String> {
     // What is not patched may miss; that is what the patch is for.
     let missed = (patched.store_buffering)(20_000);
     if missed > 0 {
-        wrong.push(format!("patched: behind mb(), both threads missed what the other stored, {missed} of 20000 times"));
+        wrong.push(format!(
+            "patched: behind mb(), both threads missed what the other stored, {missed} of 20000 times"
+        ));
     }
     wrong
 }
+
+/// A loop that is timed whole.
+type Loop = fn(&Variant, u64);
+/// Something that reads bytes.
+type Reader = fn(&Variant, &[u8]);
+
+const LOOPS: [(&str, Loop); 7] = [
+    ("mb", |variant, n| (variant.mb)(n)),
+    ("rmb", |variant, n| (variant.rmb)(n)),
+    ("wmb", |variant, n| (variant.wmb)(n)),
+    ("ndb_pause", |variant, n| {
+        black_box((variant.ndb_pause)(n));
+    }),
+    ("innodb_relax", |variant, n| (variant.innodb_relax)(n)),
+    ("timer_cycles", |variant, n| {
+        black_box((variant.timer_cycles)(n));
+    }),
+    ("timer_nanoseconds", |variant, n| {
+        black_box((variant.timer_nanoseconds)(n));
+    }),
+];
+
+const READERS: [(&str, Reader); 2] = [
+    ("uint4korr", |variant, data| {
+        black_box((variant.uint4korr)(data));
+    }),
+    ("uint8korr", |variant, data| {
+        black_box((variant.uint8korr)(data));
+    }),
+];
 
 /// Times everything; where criterion left its estimates.
 fn time(all: &[Variant], seconds: f64) -> std::io::Result<tempfile::TempDir> {
@@ -124,54 +161,62 @@ fn time(all: &[Variant], seconds: f64) -> std::io::Result<tempfile::TempDir> {
         .warm_up_time(Duration::from_secs_f64(seconds / 4.0))
         .measurement_time(Duration::from_secs_f64(seconds));
     let data = bytes(LENGTHS[LENGTHS.len() - 1]);
+    checksums(&mut criterion, all, &data);
+    for (name, turn) in LOOPS {
+        // Where a CPU has no pause there is nothing to time.
+        each(
+            &mut criterion,
+            name,
+            TURNS,
+            all.iter().filter(|v| name != "ndb_pause" || (v.ndb_pause)(1)),
+            |variant| {
+                turn(variant, black_box(TURNS));
+            },
+        );
+    }
+    for (name, read) in READERS {
+        each(&mut criterion, name, CHECKED as u64, all.iter(), |variant| {
+            read(variant, black_box(&data[..CHECKED]));
+        });
+    }
+    Ok(folder)
+}
+
+fn each<'a>(
+    criterion: &mut Criterion,
+    name: &str,
+    size: u64,
+    variants: impl Iterator<Item = &'a Variant>,
+    work: impl Fn(&Variant),
+) {
+    let mut group = criterion.benchmark_group(name);
+    for variant in variants {
+        group.bench_function(BenchmarkId::new(variant.name, size), |b| b.iter(|| work(variant)));
+    }
+    group.finish();
+}
+
+fn checksums(criterion: &mut Criterion, all: &[Variant], data: &[u8]) {
     let mut group = criterion.benchmark_group("crc32c");
     for length in LENGTHS {
         group.throughput(Throughput::Bytes(length as u64));
+        let part = &data[..length];
         for variant in all {
             group.bench_function(BenchmarkId::new(variant.name, length), |b| {
-                b.iter(|| (variant.crc32c)(black_box(&data[..length])));
+                b.iter(|| (variant.crc32c)(black_box(part)));
             });
         }
-        group.bench_function(BenchmarkId::new("zlib", length), |b| b.iter(|| zlib_crc32(black_box(&data[..length]))));
+        group.bench_function(BenchmarkId::new("zlib", length), |b| b.iter(|| zlib_crc32(black_box(part))));
     }
     group.finish();
-    let loops: [(&str, fn(&Variant, u64)); 7] = [
-        ("mb", |variant, n| (variant.mb)(n)),
-        ("rmb", |variant, n| (variant.rmb)(n)),
-        ("wmb", |variant, n| (variant.wmb)(n)),
-        ("ndb_pause", |variant, n| { black_box((variant.ndb_pause)(n)); }),
-        ("innodb_relax", |variant, n| (variant.innodb_relax)(n)),
-        ("timer_cycles", |variant, n| { black_box((variant.timer_cycles)(n)); }),
-        ("timer_nanoseconds", |variant, n| { black_box((variant.timer_nanoseconds)(n)); }),
-    ];
-    for (name, turn) in loops {
-        let mut group = criterion.benchmark_group(name);
-        for variant in all.iter().filter(|variant| name != "ndb_pause" || (variant.ndb_pause)(1)) {
-            group.bench_function(BenchmarkId::new(variant.name, TURNS), |b| b.iter(|| turn(variant, black_box(TURNS))));
-        }
-        group.finish();
-    }
-    let words: [(&str, fn(&Variant, &[u8])); 2] = [
-        ("uint4korr", |variant, data| { black_box((variant.uint4korr)(data)); }),
-        ("uint8korr", |variant, data| { black_box((variant.uint8korr)(data)); }),
-    ];
-    for (name, read) in words {
-        let mut group = criterion.benchmark_group(name);
-        for variant in all {
-            group.bench_function(BenchmarkId::new(variant.name, CHECKED), |b| {
-                b.iter(|| read(variant, black_box(&data[..CHECKED])));
-            });
-        }
-        group.finish();
-    }
-    Ok(folder)
 }
 
 /// A row a figure: name, size, nanoseconds as released and as patched.
 fn rows(folder: &Path) -> std::io::Result<Vec<String>> {
     let mut all = Vec::new();
     let sorted = |path: &Path| -> std::io::Result<Vec<std::path::PathBuf>> {
-        let mut all: Vec<_> = std::fs::read_dir(path)?.map(|entry| Ok(entry?.path())).collect::<std::io::Result<_>>()?;
+        let mut all: Vec<_> =
+            std::fs::read_dir(path)?.map(|entry| Ok(entry?.path())).collect::<std::io::Result<_>>()?;
         all.retain(|path| path.is_dir());
         all.sort();
         Ok(all)
@@ -183,7 +228,12 @@ fn rows(folder: &Path) -> std::io::Result<Vec<String>> {
                 let Ok(text) = std::fs::read_to_string(size.join("new/estimates.json")) else { continue };
                 let estimates: serde_json::Value = serde_json::from_str(&text)?;
                 if let Some(median_ns) = estimates["median"]["point_estimate"].as_f64() {
-                    all.push(format!("{}\t{}\t{}\t{median_ns:.3}", name(&group), name(&size), name(&variant)));
+                    all.push(format!(
+                        "{}\t{}\t{}\t{median_ns:.3}",
+                        name(&group),
+                        name(&size),
+                        name(&variant)
+                    ));
                 }
             }
         }

@@ -112,7 +112,9 @@ fn a_tree_is_made_with_all_patches_or_not_at_all() {
 #[test]
 fn a_wrong_header_is_told_with_its_line() {
     let queue = Queue::new();
-    changed(&queue, |text| text.replace("Forwarded: no", "Forwarded: perhaps").replace("Last-Update: 20", "Last-Update: "));
+    changed(&queue, |text| {
+        text.replace("Forwarded: no", "Forwarded: perhaps").replace("Last-Update: 20", "Last-Update: ")
+    });
     let ended = queue.patch("check --product mysql").run().expect_code(4);
     ended.expect_said(&["Forwarded: is missing or wrong", "Last-Update: is missing or no date"]);
 }
@@ -139,9 +141,15 @@ fn a_person_edits_the_tree_and_commits_become_patches() {
     let readme = folder.join("README.md");
     let text = fs::read_to_string(&readme).expect("README.md");
     fs::write(&readme, format!("{text}one more line\n")).expect("README.md");
-    patch("refresh --product mariadb").expect_code(2).expect_said(&["not committed", "README.md", "patch new"]);
+    patch("refresh --product mariadb").expect_code(2).expect_said(&[
+        "not committed",
+        "README.md",
+        "patch new",
+    ]);
     patch("drop 0001 --product mariadb").expect_code(2).expect_said(&["work that is in no patch"]);
-    patch("new say-one-more-line --product mariadb").expect_code(0).expect_said(&["0002-say-one-more-line.patch"]);
+    patch("new say-one-more-line --product mariadb")
+        .expect_code(0)
+        .expect_said(&["0002-say-one-more-line.patch"]);
     let release = queue.release("mariadb/10.11.18");
     let made = fs::read_to_string(release.join("0002-say-one-more-line.patch")).expect("the new patch");
     assert!(made.contains("+one more line\n") && made.contains("Description: say one more line"), "{made}");
@@ -159,8 +167,14 @@ fn a_person_edits_the_tree_and_commits_become_patches() {
 fn powers_instructions_are_there_with_the_patches_and_not_without() {
     let folder = tempfile::tempdir().expect("a folder");
     let sources = [
-        "include/big_endian.h", "include/little_endian.h", "include/my_byteorder.h", "include/my_compiler.h",
-        "include/my_inttypes.h", "include/my_rdtsc.h", "include/mysql/attribute.h", "include/template_utils.h",
+        "include/big_endian.h",
+        "include/little_endian.h",
+        "include/my_byteorder.h",
+        "include/my_compiler.h",
+        "include/my_inttypes.h",
+        "include/my_rdtsc.h",
+        "include/mysql/attribute.h",
+        "include/template_utils.h",
         "mysys/my_rdtsc.cc",
     ];
     for (variant, patches) in [("released", "none"), ("patched", "all")] {
@@ -169,7 +183,8 @@ fn powers_instructions_are_there_with_the_patches_and_not_without() {
         let all: Vec<&str> = words.split(' ').chain(sources).collect();
         call(&all).run().expect_code(0);
         let header = fs::read_to_string(out.join("storage/innobase/include/ut0ut.h")).expect("ut0ut.h");
-        let (begin, end) = ("#if defined(HAVE_PAUSE_INSTRUCTION)", "#define UT_RESUME_PRIORITY_CPU() ((void)0)\n#endif\n");
+        let (begin, end) =
+            ("#if defined(HAVE_PAUSE_INSTRUCTION)", "#define UT_RESUME_PRIORITY_CPU() ((void)0)\n#endif\n");
         let from = header.find(begin).expect("the pause");
         let to = header.find(end).expect("the priority") + end.len();
         fs::write(out.join("ut_relax.h"), &header[from..to]).expect("a header");
@@ -179,7 +194,11 @@ fn powers_instructions_are_there_with_the_patches_and_not_without() {
             let of = |function: &str| disassembled(folder.path(), prefix, variant, function);
             assert_eq!(of("mb").contains("hwsync"), patched, "{prefix} {variant}: mb");
             assert!(of("rmb").contains("lwsync") && of("wmb").contains("lwsync"), "{prefix} {variant}");
-            assert_eq!(of("ndb_pause").contains("or      r1,r1,r1"), patched, "{prefix} {variant}: cpu_pause");
+            assert_eq!(
+                of("ndb_pause").contains("or      r1,r1,r1"),
+                patched,
+                "{prefix} {variant}: cpu_pause"
+            );
             assert_eq!(of("innodb_relax").contains("mf"), patched, "{prefix} {variant}: UT_RELAX_CPU");
             assert_eq!(of("").contains("vpmsumd"), patched, "{prefix} {variant}: CRC-32C");
         }
@@ -192,11 +211,15 @@ fn disassembled(folder: &Path, prefix: &str, variant: &str, function: &str) -> S
     let tree = folder.join(variant);
     if !object.exists() {
         let shim = Path::new(env!("CARGO_MANIFEST_DIR")).join("../bench-suite/product-sys/shim");
-        let includes = [shim.clone(), tree.clone(), tree.join("include"), tree.join("storage/innobase/include")];
+        let includes =
+            [shim.clone(), tree.clone(), tree.join("include"), tree.join("storage/innobase/include")];
         let mut compiler = Command::new(format!("{prefix}-g++"));
-        compiler.args(["-std=c++20", "-O2", "-w", "-mcpu=power8", "-DNDEBUG", "-c"]).arg(format!("-DPB_NAME={variant}"));
+        compiler
+            .args(["-std=c++20", "-O2", "-w", "-mcpu=power8", "-DNDEBUG", "-c"])
+            .arg(format!("-DPB_NAME={variant}"));
         compiler.args(includes.iter().map(|folder| format!("-I{}", folder.display())));
-        let done = compiler.arg(shim.join("variant.cpp")).arg("-o").arg(&object).output().expect("the compiler");
+        let done =
+            compiler.arg(shim.join("variant.cpp")).arg("-o").arg(&object).output().expect("the compiler");
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     }
     let mut objdump = Command::new(format!("{prefix}-objdump"));
@@ -218,13 +241,20 @@ fn ndbs_timer_counts_beyond_32_bits_with_its_patch_only() {
         call(&words.split(' ').collect::<Vec<_>>()).run().expect_code(0);
         let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).expect("a file");
         write("NdbTick.h", TICK);
-        write("NdbOut.hpp", "#include <cstdarg>\n#include <cstdio>\ninline void ndbout_c(const char *f, ...) { va_list a; va_start(a, f); vprintf(f, a); va_end(a); }\n");
-        write("main.cpp", "#include <NdbTick.h>\n#include <NdbTimer.hpp>\nint main() { NdbTimer t; t.doStart(); t.doStop(); t.printTransactionStatistics(\"inserts\", 100000, 100000); }\n");
+        write(
+            "NdbOut.hpp",
+            "#include <cstdarg>\n#include <cstdio>\ninline void ndbout_c(const char *f, ...) { va_list a; va_start(a, f); vprintf(f, a); va_end(a); }\n",
+        );
+        write(
+            "main.cpp",
+            "#include <NdbTick.h>\n#include <NdbTimer.hpp>\nint main() { NdbTimer t; t.doStart(); t.doStop(); t.printTransactionStatistics(\"inserts\", 100000, 100000); }\n",
+        );
         let program = folder.path().join("main");
         let mut compiler = Command::new("c++");
         compiler.arg("-w").arg(format!("-I{}", folder.path().display()));
         compiler.arg(format!("-I{}", tree.join("storage/ndb/test/include").display()));
-        let done = compiler.arg(folder.path().join("main.cpp")).arg("-o").arg(&program).output().expect("c++");
+        let done =
+            compiler.arg(folder.path().join("main.cpp")).arg("-o").arg(&program).output().expect("c++");
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
         let output = Command::new(&program).output().expect("the program");
         String::from_utf8_lossy(&output.stdout).into_owned()

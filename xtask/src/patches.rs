@@ -29,7 +29,9 @@ pub fn apply_all(series: &Series, tree: &Path, report: &Path) -> Result<()> {
     let mut overlay = Overlay::of(tree);
     for patch in &series.patches {
         match overlay.apply(&patch.diff)? {
-            Outcome::Applied(moved) => moved.iter().for_each(|moved| ui::warn(&told_moved(&patch.name, moved))),
+            Outcome::Applied(moved) => {
+                moved.iter().for_each(|moved| ui::warn(&told_moved(&patch.name, moved)))
+            }
             Outcome::Already => {
                 let what = format!("{}: the release has all of it already", patch.file.display());
                 let next = format!("cargo xtask patch drop {}", patch.name);
@@ -37,7 +39,8 @@ pub fn apply_all(series: &Series, tree: &Path, report: &Path) -> Result<()> {
             }
             Outcome::Conflicts(problems) => {
                 let told = told(&patch.name, &problems);
-                let text = format!("{}\n{}", told.join("\n"), fs::read_to_string(&patch.file).unwrap_or_default());
+                let text =
+                    format!("{}\n{}", told.join("\n"), fs::read_to_string(&patch.file).unwrap_or_default());
                 fs::write(report, text).with_context(|| format!("cannot write {}", report.display()))?;
                 let what = format!("{} does not apply:\n  {}", patch.file.display(), told.join("\n  "));
                 return Err(Failure::new(Kind::StageFailed, what)
@@ -52,7 +55,8 @@ pub fn apply_all(series: &Series, tree: &Path, report: &Path) -> Result<()> {
 
 /// A hunk that has moved, in words.
 pub fn told_moved(patch: &str, moved: &Moved) -> String {
-    let function = if moved.function.is_empty() { String::new() } else { format!(", in `{}`", moved.function) };
+    let function =
+        if moved.function.is_empty() { String::new() } else { format!(", in `{}`", moved.function) };
     format!("{patch}: {}: a hunk for line {} fits at line {}{function}", moved.path, moved.from, moved.to)
 }
 

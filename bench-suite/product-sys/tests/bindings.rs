@@ -23,8 +23,9 @@ fn the_bindings_are_those_of_the_header() {
         .to_string();
     assert!(made.contains("pub fn pb_patched_mb"), "the bindings hold none of the functions");
     let file = here.join("src/bindings.rs");
-    let made =
-        format!("//! Made of shim/product.h by the test in tests/bindings.rs: {WRITE}=1 makes it anew.\n\n{made}");
+    let made = format!(
+        "//! Made of shim/product.h by the test in tests/bindings.rs: {WRITE}=1 makes it anew.\n\n{made}"
+    );
     if std::env::var_os(WRITE).is_some() {
         std::fs::write(&file, &made).unwrap();
     }

@@ -61,7 +61,11 @@ impl<'a> Text<'a> {
     /// Where a hunk fits: at the expected line, or else at the only other place.
     fn place(&self, hunk: &Hunk, expected: usize, from: usize) -> Result<usize, String> {
         if hunk.old.is_empty() {
-            return if expected <= self.lines.len() { Ok(expected) } else { Err("the file is shorter".into()) };
+            return if expected <= self.lines.len() {
+                Ok(expected)
+            } else {
+                Err("the file is shorter".into())
+            };
         }
         if expected >= from && self.fits(hunk, expected) {
             return Ok(expected);
@@ -72,7 +76,10 @@ impl<'a> Text<'a> {
             [] => Err(self.nearest(hunk, expected)),
             several => {
                 let lines: Vec<String> = several.iter().map(|at| (at + 1).to_string()).collect();
-                Err(format!("its lines have moved and are found more than once: at lines {}", lines.join(", ")))
+                Err(format!(
+                    "its lines have moved and are found more than once: at lines {}",
+                    lines.join(", ")
+                ))
             }
         }
     }
@@ -97,7 +104,8 @@ impl<'a> Text<'a> {
 
     /// The first line of the function that a line is in.
     fn function(&self, at: usize) -> String {
-        let heads = |line: &&[u8]| line.first().is_some_and(|byte| byte.is_ascii_alphabetic() || *byte == b'_');
+        let heads =
+            |line: &&[u8]| line.first().is_some_and(|byte| byte.is_ascii_alphabetic() || *byte == b'_');
         let named = |line: &&[u8]| line.contains(&b'(') && !line.ends_with(b":");
         let lines = (0..at.min(self.lines.len())).rev().map(|at| self.bare(at));
         let head = lines.into_iter().find(|line| heads(line) && named(line));
@@ -117,7 +125,12 @@ pub fn apply(diff: &FileDiff, before: &[u8]) -> Result<(Vec<u8>, Vec<Moved>), Ve
             Ok(at) => {
                 if at != written_for {
                     let function = text.function(at + hunk.old.len() / 2 + 1);
-                    moved.push(Moved { path: diff.path.clone(), from: written_for + 1, to: at + 1, function });
+                    moved.push(Moved {
+                        path: diff.path.clone(),
+                        from: written_for + 1,
+                        to: at + 1,
+                        function,
+                    });
                 }
                 offset = at as isize - written_for as isize;
                 after.extend(text.lines[done..at].concat());

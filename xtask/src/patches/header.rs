@@ -55,7 +55,8 @@ pub fn read(text: &str, targets: &[String]) -> (Header, Vec<Complaint>) {
             "Applied-Upstream" => put(&mut header.applied_upstream),
             "Last-Update" => put(&mut header.last_update),
             "X-Targets" => {
-                header.targets = value.split([' ', ',']).filter(|word| !word.is_empty()).map(String::from).collect();
+                header.targets =
+                    value.split([' ', ',']).filter(|word| !word.is_empty()).map(String::from).collect();
                 let unknown = header.targets.iter().filter(|name| !targets.contains(name));
                 wrong.extend(unknown.map(|name| (line, format!("X-Targets: there is no target `{name}`"))));
             }
@@ -89,7 +90,8 @@ fn fields(text: &str, wrong: &mut Vec<Complaint>) -> Vec<(usize, String, String)
             }
             continue;
         }
-        let name = |name: &str| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
+        let name =
+            |name: &str| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
         match line.split_once(':').filter(|(field, _)| name(field)) {
             Some((field, value)) => all.push((at + 1, field.into(), value.trim().into())),
             None => wrong.push((at + 1, "neither a field nor, with a blank before it, more of one".into())),

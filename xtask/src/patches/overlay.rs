@@ -118,7 +118,9 @@ impl Overlay {
             return Ok(());
         }
         let what = format!("{} leads out of the source tree", file.display());
-        Err(Failure::new(Kind::StageFailed, what).next("mend the patch: it must name files of the tree").into())
+        Err(Failure::new(Kind::StageFailed, what)
+            .next("mend the patch: it must name files of the tree")
+            .into())
     }
 
     /// The paths of the files that differ from the tree's.
@@ -134,8 +136,12 @@ impl Overlay {
         for (path, bytes) in &self.changed {
             let file = self.tree.join(path);
             match bytes {
-                None => fs::remove_file(&file).with_context(|| format!("cannot remove {}", file.display()))?,
-                Some(bytes) => write(&file, bytes).with_context(|| format!("cannot write {}", file.display()))?,
+                None => {
+                    fs::remove_file(&file).with_context(|| format!("cannot remove {}", file.display()))?
+                }
+                Some(bytes) => {
+                    write(&file, bytes).with_context(|| format!("cannot write {}", file.display()))?
+                }
             }
             let now = Overlay::of(&self.tree).read(path)?;
             if now != *bytes {
@@ -209,7 +215,10 @@ mod tests {
         assert_eq!(fs::read_to_string(folder.path().join("sub/a")).unwrap(), "3\n");
         assert_eq!(fs::read_to_string(folder.path().join("new/n")).unwrap(), "n\n");
         assert!(!folder.path().join("gone").exists());
-        assert_eq!(Overlay::of(folder.path()).apply(&diff(&change("sub/a", "2", "3"))).unwrap(), Outcome::Already);
+        assert_eq!(
+            Overlay::of(folder.path()).apply(&diff(&change("sub/a", "2", "3"))).unwrap(),
+            Outcome::Already
+        );
     }
 
     #[test]
@@ -219,10 +228,10 @@ mod tests {
         let text = change("a", "1", "2") + &change("b", "9", "2") + &change("c", "1", "2");
         let Outcome::Conflicts(problems) = overlay.apply(&diff(&text)).unwrap() else { panic!() };
         let told: Vec<_> = problems.iter().map(|p| (p.path.as_str(), p.patch_line, p.why.as_str())).collect();
-        assert_eq!(told, [
-            ("b", 8, "its lines are not there: line 1 is `1`, not `9`"),
-            ("c", 0, "it is not there"),
-        ]);
+        assert_eq!(
+            told,
+            [("b", 8, "its lines are not there: line 1 is `1`, not `9`"), ("c", 0, "it is not there"),]
+        );
         assert_eq!(overlay.paths().count(), 0);
     }
 

@@ -61,7 +61,9 @@ impl FromStr for Selection {
 impl fmt::Display for Selection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut parts = vec![if self.all { "all" } else { "none" }.to_string()];
-        parts.extend(self.words.iter().map(|(takes, word)| format!("{}{word}", if *takes { "" } else { "-" })));
+        parts.extend(
+            self.words.iter().map(|(takes, word)| format!("{}{word}", if *takes { "" } else { "-" })),
+        );
         if parts.len() > 1 && !self.all {
             parts.remove(0);
         }

@@ -110,7 +110,8 @@ impl Series {
 
 /// Where the patches of a release are: in the checkout, or where `$PORTBENCH_PATCHES` says.
 pub fn folder(source: &str, release: &str) -> PathBuf {
-    let elsewhere = std::env::var_os("PORTBENCH_PATCHES").filter(|value| !value.is_empty()).map(PathBuf::from);
+    let elsewhere =
+        std::env::var_os("PORTBENCH_PATCHES").filter(|value| !value.is_empty()).map(PathBuf::from);
     elsewhere.unwrap_or_else(|| repository().join("patches")).join(source).join(release)
 }
 
@@ -118,7 +119,9 @@ pub fn folder(source: &str, release: &str) -> PathBuf {
 fn shared(entry: &str, reason: &str) -> Result<Option<String>, String> {
     let Some((folder, _)) = entry.rsplit_once('/') else { return Ok(None) };
     match folder.strip_prefix("../").filter(|release| !release.contains('/') && !release.contains("..")) {
-        None => Err(format!("{entry}: a patch is in this folder, or in that of another release, ../RELEASE/NAME")),
+        None => {
+            Err(format!("{entry}: a patch is in this folder, or in that of another release, ../RELEASE/NAME"))
+        }
         Some(_) if reason.is_empty() => {
             Err(format!("{entry} is another release's: say behind a `#` why it fits this one as well"))
         }

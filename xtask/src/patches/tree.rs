@@ -53,7 +53,8 @@ pub struct Commit {
 impl EditTree {
     /// Where the tree of a release is, or would be: in the cache, or where `$PORTBENCH_EDITS` says.
     pub fn of(home: &Home, label: &str) -> Result<Self> {
-        let elsewhere = std::env::var_os("PORTBENCH_EDITS").filter(|value| !value.is_empty()).map(PathBuf::from);
+        let elsewhere =
+            std::env::var_os("PORTBENCH_EDITS").filter(|value| !value.is_empty()).map(PathBuf::from);
         let folder = match elsewhere {
             Some(folder) => folder,
             None => home.folder("edits")?,
@@ -130,7 +131,9 @@ impl EditTree {
             command.arg(format!("--author={author}"));
         }
         for role in ["AUTHOR", "COMMITTER"] {
-            command.env(format!("GIT_{role}_NAME"), "portbench").env(format!("GIT_{role}_EMAIL"), "portbench@localhost");
+            command
+                .env(format!("GIT_{role}_NAME"), "portbench")
+                .env(format!("GIT_{role}_EMAIL"), "portbench@localhost");
         }
         self.run(command).map(drop)
     }
@@ -149,14 +152,19 @@ impl EditTree {
     pub fn commits(&self) -> Result<Vec<Commit>> {
         let unsaved = self.git(&["status", "--porcelain"])?;
         if !unsaved.trim().is_empty() {
-            let what = format!("{} holds changes that are not committed:\n{}", self.folder.display(), unsaved.trim_end());
+            let what = format!(
+                "{} holds changes that are not committed:\n{}",
+                self.folder.display(),
+                unsaved.trim_end()
+            );
             let next = "commit them to the patch they belong to (git commit --amend, --fixup), or: cargo xtask patch new NAME";
             return Err(Failure::new(Kind::Usage, what).next(next).into());
         }
         let all = self.git(&["rev-list", "--reverse", "--no-merges", &format!("{RELEASE}..HEAD")])?;
         let merges = self.git(&["rev-list", "--merges", &format!("{RELEASE}..HEAD")])?;
         if !merges.trim().is_empty() {
-            let what = format!("{} holds merges: a series is one commit after the other", self.folder.display());
+            let what =
+                format!("{} holds merges: a series is one commit after the other", self.folder.display());
             return Err(Failure::new(Kind::Usage, what).next("git rebase release").into());
         }
         all.lines().map(|id| self.read(id)).collect()
@@ -168,8 +176,16 @@ impl EditTree {
         let name = message.lines().find_map(|line| line.strip_prefix(PATCH_NAME));
         let rest: Vec<&str> = message.lines().filter(|line| !line.starts_with(PATCH_NAME)).collect();
         let diff = self.git(&[
-            "diff-tree", "--no-commit-id", "-p", "--no-renames", "--no-color", "--no-ext-diff", "--no-textconv",
-            "--src-prefix=a/", "--dst-prefix=b/", id,
+            "diff-tree",
+            "--no-commit-id",
+            "-p",
+            "--no-renames",
+            "--no-color",
+            "--no-ext-diff",
+            "--no-textconv",
+            "--src-prefix=a/",
+            "--dst-prefix=b/",
+            id,
         ])?;
         Ok(Commit {
             name: name.map(|name| name.trim().to_string()),
@@ -223,7 +239,10 @@ impl EditTree {
             command.env_remove(name);
         }
         command.env("GIT_CEILING_DIRECTORIES", self.folder.parent().unwrap_or(&self.folder));
-        command.env("GIT_CONFIG_COUNT", "1").env("GIT_CONFIG_KEY_0", "core.autocrlf").env("GIT_CONFIG_VALUE_0", "false");
+        command
+            .env("GIT_CONFIG_COUNT", "1")
+            .env("GIT_CONFIG_KEY_0", "core.autocrlf")
+            .env("GIT_CONFIG_VALUE_0", "false");
         command
     }
 }

@@ -52,7 +52,8 @@ pub fn series(folder: &Path, entries: &[Entry]) -> Result<()> {
         let name = file.file_name().to_string_lossy().into_owned();
         if name.ends_with(".patch") && !own(&name) {
             used_elsewhere(folder, &name)?;
-            fs::remove_file(file.path()).with_context(|| format!("cannot remove {}", file.path().display()))?;
+            fs::remove_file(file.path())
+                .with_context(|| format!("cannot remove {}", file.path().display()))?;
         }
     }
     Ok(())
@@ -95,16 +96,19 @@ pub fn whole(file: &Path, text: &str) -> Result<()> {
 
 /// The patches that commits are, as entries; patches that say the same as before are left as they are.
 pub fn entries(old: &Series, commits: &[Commit], today: &str) -> Result<Vec<Entry>> {
-    let mut number = old.patches.iter().filter_map(|patch| numbered(&patch.name)).max().unwrap_or(0);
+    let last = old.patches.iter().filter_map(|patch| numbered(&patch.name)).max().unwrap_or(0);
+    let mut numbers = last + 1..;
     let mut all: Vec<Entry> = Vec::new();
     for commit in commits {
-        let known = commit.name.as_ref().and_then(|name| old.patches.iter().find(|patch| patch.name == *name));
+        let known =
+            commit.name.as_ref().and_then(|name| old.patches.iter().find(|patch| patch.name == *name));
         let text = format!("{}\n---\n{}", header(commit, today), commit.diff);
         let made = diff::parse(Path::new(commit.name.as_deref().unwrap_or("a commit")), text.as_bytes())?;
         let Some(patch) = known else {
-            number += 1;
+            let number = numbers.next().unwrap_or(last);
             let subject = super::header::read(&made.header, &[]).0.subject().to_string();
-            let entry = commit.name.clone().unwrap_or_else(|| format!("{number:04}-{}.patch", slug(&subject)));
+            let entry =
+                commit.name.clone().unwrap_or_else(|| format!("{number:04}-{}.patch", slug(&subject)));
             all.push(Entry { entry, reason: None, text: Some(text) });
             continue;
         };
@@ -151,7 +155,8 @@ fn updated(text: &str, today: &str) -> String {
 }
 
 fn slug(subject: &str) -> String {
-    let plain: String = subject.to_lowercase().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+    let plain: String =
+        subject.to_lowercase().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
     let words: Vec<&str> = plain.split('-').filter(|word| !word.is_empty()).take(8).collect();
     words.join("-")
 }
@@ -189,11 +194,18 @@ mod tests {
         let new = Series::read(path).unwrap();
         assert_eq!(new.patches[0].sha256, old.patches[0].sha256);
         let header = &new.patches[1].header;
-        assert_eq!((header.subject(), header.last_update.as_deref()), ("Mend the timer!", Some("2026-12-01")));
+        assert_eq!(
+            (header.subject(), header.last_update.as_deref()),
+            ("Mend the timer!", Some("2026-12-01"))
+        );
         assert!(new.patches[1].complaints.is_empty(), "{:?}", new.patches[1].complaints);
         let changed = [commit(Some("0001-x.patch"), HEADER, &DIFF.replace("+2", "+3"))];
         let texts = entries(&old, &changed, "2026-12-01").unwrap();
-        assert!(texts[0].text.as_ref().unwrap().contains("Last-Update: 2026-12-01\n---"), "{:?}", texts[0].text);
+        assert!(
+            texts[0].text.as_ref().unwrap().contains("Last-Update: 2026-12-01\n---"),
+            "{:?}",
+            texts[0].text
+        );
     }
 
     #[test]

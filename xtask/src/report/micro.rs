@@ -53,7 +53,8 @@ impl Figures {
         let mut table = Table::new(&["primitive", "size", "released ns", "patched ns", "ratio", "zlib ns"]);
         let ns = |value: Option<f64>| value.map_or("-".into(), |ns| format!("{ns:.1}"));
         for figure in &self.0 {
-            let ratio = figure.patched_ns.zip(figure.released_ns).map(|(patched, released)| patched / released);
+            let ratio =
+                figure.patched_ns.zip(figure.released_ns).map(|(patched, released)| patched / released);
             table.row([
                 figure.primitive.clone(),
                 figure.size.to_string(),
@@ -77,7 +78,10 @@ mod tests {
         let said = "crc32c\t64\treleased\t20.5\nnoise\ncrc32c\t64\tpatched\t10.0\ncrc32c\t64\tzlib\t15.0\nmb\t1000\tpatched\t9.0\n";
         let all = Figures::read(said).0;
         assert_eq!(all.len(), 2);
-        assert_eq!((all[0].released_ns, all[0].patched_ns, all[0].zlib_ns), (Some(20.5), Some(10.0), Some(15.0)));
+        assert_eq!(
+            (all[0].released_ns, all[0].patched_ns, all[0].zlib_ns),
+            (Some(20.5), Some(10.0), Some(15.0))
+        );
         assert_eq!((all[1].released_ns, all[1].size), (None, 1000));
     }
 }

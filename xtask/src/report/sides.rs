@@ -3,7 +3,7 @@
 use model::message::Measurement;
 use model::record::Line;
 
-use super::compared::{ratios, Turn};
+use super::compared::{Turn, ratios};
 use super::row::{self, Row};
 use crate::ui::Table;
 
@@ -36,7 +36,8 @@ pub fn table(records: &[(Side, &Vec<Line>)], names: [&str; 2]) -> Table {
     };
     let (one, other) = (rows(Side::One), rows(Side::Other));
     let mut table = Table::new(&[
-        "target", "machine", "workload", "conns", "metric", names[0], names[1], "ratio", "least", "most", "turns",
+        "target", "machine", "workload", "conns", "metric", names[0], names[1], "ratio", "least", "most",
+        "turns",
     ]);
     let mut seen: Vec<[String; 4]> = Vec::new();
     for row in &one {

@@ -223,7 +223,7 @@ fn show(args: &Args, cells: &Cells, records: &[PathBuf]) -> Result<()> {
             .try_for_each(|line| serde_json::to_string(line).map(|text| ui::print(&text)))?;
     } else {
         match &args.against {
-            Some(_) => against::print(&cells, &lines),
+            Some(_) => against::print(cells, &lines),
             None => report::print(&lines, &cells.without_record()),
         }
         let mut said: Vec<String> = Vec::new();

@@ -145,7 +145,9 @@ impl Queue {
         let stem = |name: &str| name.strip_suffix(".patch").unwrap_or(name).to_string();
         let is = |patch: &&Patch| {
             let stem = stem(&patch.name);
-            patch.name == word || stem == word || stem.split_once('-').is_some_and(|(number, _)| number == word)
+            patch.name == word
+                || stem == word
+                || stem.split_once('-').is_some_and(|(number, _)| number == word)
         };
         let found = self.series.patches.iter().find(is);
         found.ok_or_else(|| unknown("patch", word, &self.series.names()).into())
@@ -190,7 +192,8 @@ fn list(which: &Which) -> Result<()> {
     let mut table = Table::new(&["product", "release", "patch", "targets", "description"]);
     for queue in &queues {
         for patch in &queue.series.patches {
-            let targets = if patch.header.targets.is_empty() { "all".into() } else { patch.header.targets.join(",") };
+            let targets =
+                if patch.header.targets.is_empty() { "all".into() } else { patch.header.targets.join(",") };
             let cells = [&queue.product.name, &queue.release.version, &patch.name, &targets];
             table.row(cells.into_iter().cloned().chain([patch.header.subject().to_string()]));
         }

@@ -32,7 +32,10 @@ impl Originals {
     pub fn take(home: &Home, label: &str, archive: &Archive, paths: &BTreeSet<String>) -> Result<Self> {
         let stage = Stage { home, name: "originals", label: label.into(), leftover: Leftover::Discard };
         let done = stage.get(&(archive.sha256(), paths), |work| {
-            ui::step("read", &format!("{label}: {} that patches name", ui::counted(paths.len() as u64, "file")));
+            ui::step(
+                "read",
+                &format!("{label}: {} that patches name", ui::counted(paths.len() as u64, "file")),
+            );
             let (tree, names) = (work.join("tree"), work.join("names"));
             fs::create_dir_all(&tree)?;
             let (files, all) = take(archive.path(), paths, &tree)?;
@@ -71,7 +74,8 @@ fn take(archive: &Path, wanted: &BTreeSet<String>, tree: &Path) -> Result<(u64, 
         if !entry.header().entry_type().is_file() {
             continue;
         }
-        let in_folder = || wanted.iter().any(|known| known.ends_with('/') && path.starts_with(known.as_str()));
+        let in_folder =
+            || wanted.iter().any(|known| known.ends_with('/') && path.starts_with(known.as_str()));
         if wanted.contains(path) || in_folder() {
             let to = tree.join(path);
             fs::create_dir_all(to.parent().unwrap_or(tree))?;

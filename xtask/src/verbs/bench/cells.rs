@@ -62,10 +62,18 @@ impl Cells {
                 for index in 0..first {
                     // Each is the first every other time: what warms up helps neither.
                     let pair = if turn % 2 == 0 { [index, first + index] } else { [first + index, index] };
-                    for (pipeline, on) in pair.into_iter().flat_map(|one| args.on.iter().map(move |on| (one, on))) {
+                    for (pipeline, on) in
+                        pair.into_iter().flat_map(|one| args.on.iter().map(move |on| (one, on)))
+                    {
                         let why = impossible(args, &pipelines[pipeline], on, From::Source)?;
                         let state = why.map_or(State::Planned, State::Impossible);
-                        all.push(Cell { pipeline, on: on.clone(), from: From::Source, state, recorded: false });
+                        all.push(Cell {
+                            pipeline,
+                            on: on.clone(),
+                            from: From::Source,
+                            state,
+                            recorded: false,
+                        });
                     }
                 }
             }

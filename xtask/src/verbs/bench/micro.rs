@@ -88,7 +88,10 @@ pub fn run(args: &Args) -> Result<()> {
     let timed = Duration::from_secs_f64(args.seconds * 2.0) * FIGURES;
     let limit = machines::limit(&*link, CHECKED) + if emulated { Duration::ZERO } else { timed };
     let call = Call::of(&deployed, BENCH).args(words);
-    ui::step("bench", if emulated { "checking: an emulator's times say nothing" } else { "checking, then timing" });
+    ui::step(
+        "bench",
+        if emulated { "checking: an emulator's times say nothing" } else { "checking, then timing" },
+    );
     let said = process::asked("the primitives", link.command(&call), limit, &log);
     let said = machines::explained(said, || link.lost())?;
     link.stop()?;

@@ -48,7 +48,8 @@ pub fn run(args: &Args) -> Result<()> {
 
 /// Writes the files that any patch of the release touches, and these, with the patches of `series` in them.
 pub fn files(home: &Home, queue: &Queue, series: &Series, more: &BTreeSet<String>, to: &Path) -> Result<()> {
-    let touched = queue.series.patches.iter().flat_map(|patch| &patch.diff.files).map(|file| file.path.clone());
+    let touched =
+        queue.series.patches.iter().flat_map(|patch| &patch.diff.files).map(|file| file.path.clone());
     let paths: BTreeSet<String> = touched.chain(more.iter().cloned()).collect();
     let originals = Originals::take(home, &queue.label(), &queue.archive(home)?, &paths)?;
     copy(&originals.tree(), to)?;

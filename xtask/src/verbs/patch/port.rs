@@ -26,7 +26,9 @@ pub fn run(args: &Args) -> Result<()> {
     let (home, from) = (args.which.home()?, args.which.one()?);
     let to = Queue::of(&from.product, from.product.release(Some(&args.to))?)?;
     if from.release.version == to.release.version {
-        return Err(Failure::new(Kind::Usage, "a series is carried to another release").next("name it with --to").into());
+        return Err(Failure::new(Kind::Usage, "a series is carried to another release")
+            .next("name it with --to")
+            .into());
     }
     let missing = |name: &&String| !to.series.names().contains(name);
     let new: Vec<String> = from.series.names().iter().filter(missing).cloned().collect();

@@ -41,7 +41,8 @@ pub fn run(which: &Which) -> Result<()> {
     if bad == 0 {
         return Ok(());
     }
-    let what = format!("{} not apply", if bad == 1 { "1 patch does".into() } else { format!("{bad} patches do") });
+    let what =
+        format!("{} not apply", if bad == 1 { "1 patch does".into() } else { format!("{bad} patches do") });
     let next = "cargo xtask patch edit --product NAME, mend it there, then cargo xtask patch refresh";
     Err(Failure::new(Kind::VerificationFailed, what).next(next).into())
 }
