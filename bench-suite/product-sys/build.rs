@@ -1,5 +1,5 @@
-//! Compiles functions of MySQL's sources, once as released and once patched, where `PORTBENCH_SOURCES` names a folder that
-//! holds both, `released` and `patched`. Without it the crate is bindings alone.
+//! Compiles functions of MySQL's sources, once as released and once patched, where `PORTBENCH_SOURCES` names a folder
+//! that holds both, `released` and `patched`. Without it the crate is bindings alone.
 
 use std::fs;
 use std::path::{Path, PathBuf};

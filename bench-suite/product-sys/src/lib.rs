@@ -28,7 +28,8 @@ pub struct Variant {
     pub ndb_pause: fn(u64) -> bool,
     /// Turns of InnoDB's spin loop.
     pub innodb_relax: fn(u64),
-    /// Two threads store and, behind NDB's full barrier, load what the other stores: how often of `n` times both missed it.
+    /// Two threads store and, behind NDB's full barrier, load what the other stores: how often of `n` times both missed
+    /// it.
     pub store_buffering: fn(u64) -> u64,
     /// The sum of little-endian words of 4 bytes.
     pub uint4korr: fn(&[u8]) -> u64,

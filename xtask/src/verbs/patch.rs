@@ -176,7 +176,8 @@ fn list(which: &Which) -> Result<()> {
         let json = |queue: &Queue| {
             let patch = |patch: &Patch| {
                 serde_json::json!({
-                    "name": patch.name, "sha256": patch.sha256, "header": patch.header, "shared": patch.shared,
+                    "name": patch.name, "sha256": patch.sha256,
+                    "header": patch.header, "shared": patch.shared,
                     "files": patch.diff.files.iter().map(|file| &file.path).collect::<Vec<_>>(),
                 })
             };

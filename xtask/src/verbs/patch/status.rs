@@ -63,7 +63,7 @@ pub fn print(all: &[Standing], json: bool) -> Result<()> {
     Ok(())
 }
 
-/// How each patch of `series` stands to a release, one over the other; one that does not fit is left out below the next.
+/// How each patch of `series` stands to a release, one over the other; the next goes without one that does not fit.
 pub fn of(home: &Home, queue: &Queue, series: &Series) -> Result<Vec<Standing>> {
     if series.patches.is_empty() {
         return Ok(Vec::new());
