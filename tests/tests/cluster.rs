@@ -98,6 +98,15 @@ fn every_topology_of_one_host_comes_up() {
 }
 
 #[test]
+fn two_management_nodes_come_up_and_know_each_other() {
+    let folder = temporary();
+    let file = topology(folder.path(), |text| text.replace("id = 145", "id = 145\n[[management]]\nid = 146"));
+    let found = facts(&["--topology", &file]);
+    assert_eq!(found.nodes.iter().map(|node| node.node_id).collect::<Vec<_>>(), [145, 146, 1, 2]);
+    assert_eq!(found.connect_string.split(',').count(), 2, "{}", found.connect_string);
+}
+
+#[test]
 fn a_data_node_that_is_killed_in_any_phase_of_the_start_is_named_first() {
     for phase in [0, 2, 4, 9] {
         let mut running = serve(&[]).start();

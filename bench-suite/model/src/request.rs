@@ -176,6 +176,13 @@ pub enum SendWhen {
 }
 
 impl Flexasync {
+    /// How many seconds these loops may take on hardware, whatever goes slowly: 5000 operations a second.
+    pub fn longest_s(&self, loops: u32, threads: u32) -> f64 {
+        // Five phases, and the look for what was deleted.
+        let a_loop = self.operations_of_a_phase() * 6 * u64::from(threads);
+        (a_loop * u64::from(loops)) as f64 / 5000.0
+    }
+
     /// Operations of one phase of one thread.
     pub fn operations_of_a_phase(&self) -> u64 {
         u64::from(self.parallel) * u64::from(self.transactions) * u64::from(self.operations)

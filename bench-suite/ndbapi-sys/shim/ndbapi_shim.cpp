@@ -6,6 +6,7 @@
 
 #include <cstdio>
 #include <cstring>
+#include <memory>
 #include <new>
 #include <vector>
 
@@ -60,7 +61,9 @@ void add_key(NdbDictionary::Table &table, const char *name, bool distributes) {
 }  // namespace
 
 struct pbndb_session {
-  Ndb ndb;
+  /// Owns the records: answers that still come in use them until `ndb` is gone.
+  Ndb keeper;
+  std::unique_ptr<Ndb> ndb;
   const NdbDictionary::Table *table = nullptr;
   /// The whole row; what a read or an update is about, which is all but the key.
   NdbRecord *record = nullptr;
@@ -73,7 +76,27 @@ struct pbndb_session {
   std::vector<Slot> slots;
   std::vector<pbndb_done> done;
 
-  pbndb_session(Ndb_cluster_connection *connection, const char *database) : ndb(connection, database) {}
+  pbndb_session(Ndb_cluster_connection *connection, const char *database)
+      : keeper(connection, database), ndb(new Ndb(connection, database)) {}
+
+  ~pbndb_session() {
+    ndb.reset();
+    for (NdbRecord *one : {record, values})
+      if (one != nullptr) keeper.getDictionary()->releaseRecord(one);
+  }
+
+  /// Whether the table has the columns that the rows in memory are made for.
+  bool fits() const {
+    if (table->getNoOfColumns() != static_cast<int>(attributes) + 1) return false;
+    for (uint32_t at = 0; at <= attributes; at++) {
+      const NdbDictionary::Column *column = table->getColumn(static_cast<int>(at));
+      const int words = at < 2 ? 1 : static_cast<int>(attribute_words);
+      if (column == nullptr || column->getType() != NdbDictionary::Column::Unsigned || column->getLength() != words ||
+          column->getPrimaryKey() != (at < 2) || column->getNullable())
+        return false;
+    }
+    return true;
+  }
 
   uint32_t *row(uint32_t slot, uint32_t operation) {
     return rows + (static_cast<uint64_t>(slot) * how.operations + operation) * row_words;
@@ -88,7 +111,7 @@ struct pbndb_session {
       offset += 4 * (at < 2 ? 1 : attribute_words);
     }
     auto create = [&](size_t first) {
-      return ndb.getDictionary()->createRecord(table, columns.data() + first, static_cast<Uint32>(columns.size() - first),
+      return keeper.getDictionary()->createRecord(table, columns.data() + first, static_cast<Uint32>(columns.size() - first),
                                                sizeof columns[0]);
     };
     record = create(0);
@@ -97,9 +120,9 @@ struct pbndb_session {
   }
 
   NdbTransaction *start(uint32_t coordinator, const uint32_t *where, uint32_t at) {
-    if (coordinator == PBNDB_IN_PARTITION) return ndb.startTransaction(table, where[at]);
-    if (coordinator == PBNDB_ON_NODE) return ndb.startTransaction(where[0], 0);
-    return ndb.startTransaction();
+    if (coordinator == PBNDB_IN_PARTITION) return ndb->startTransaction(table, where[at]);
+    if (coordinator == PBNDB_ON_NODE) return ndb->startTransaction(where[0], 0);
+    return ndb->startTransaction();
   }
 
   const NdbError *define(NdbTransaction *transaction, uint32_t kind, uint32_t *row) {
@@ -237,16 +260,20 @@ pbndb_session *pbndb_open(pbndb_connection *connection, const char *database, co
   session->rows = rows;
   session->done.reserve(how->slots);
   for (uint32_t number = 0; number < how->slots; number++) session->slots.push_back({session, number});
-  bool good = session->ndb.init(static_cast<int>(how->slots)) == 0;
-  if (!good) fill(error, session->ndb.getNdbError());
+  bool good = session->keeper.init(1) == 0 && session->ndb->init(static_cast<int>(how->slots)) == 0;
+  if (!good) fill(error, session->ndb->getNdbError());
   if (good) {
-    session->table = session->ndb.getDictionary()->getTable(wanted->name);
-    good = session->table != nullptr && (how->ndb_record == 0 || session->make_record());
-    if (!good) fill(error, session->ndb.getDictionary()->getNdbError());
+    session->table = session->ndb->getDictionary()->getTable(wanted->name);
+    good = session->table != nullptr;
+    if (!good) fill(error, session->ndb->getDictionary()->getNdbError());
   }
-  if (good && session->table->getNoOfColumns() != static_cast<int>(wanted->attributes) + 1) {
+  if (good && !session->fits()) {
     fill(error, "the table has other columns than were asked for");
     good = false;
+  }
+  if (good && how->ndb_record != 0) {
+    good = session->make_record();
+    if (!good) fill(error, session->keeper.getDictionary()->getNdbError());
   }
   if (good) return session;
   delete session;
@@ -254,13 +281,11 @@ pbndb_session *pbndb_open(pbndb_connection *connection, const char *database, co
 }
 
 void pbndb_close(pbndb_session *session) noexcept {
-  for (NdbRecord *record : {session->record, session->values})
-    if (record != nullptr) session->ndb.getDictionary()->releaseRecord(record);
   delete session;
 }
 
 void pbndb_explain(pbndb_session *session, int32_t code, pbndb_error *error) noexcept {
-  fill(error, session->ndb.getNdbError(code));
+  fill(error, session->ndb->getNdbError(code));
 }
 
 uint32_t pbndb_nodes(pbndb_session *session, uint32_t *nodes, uint32_t most) noexcept {
@@ -292,7 +317,7 @@ uint32_t pbndb_prepare(pbndb_session *session, uint32_t kind, uint32_t coordinat
     const uint32_t slot = slots[at];
     NdbTransaction *transaction = session->start(coordinator, where, at);
     if (transaction == nullptr) {
-      fill(error, session->ndb.getNdbError());
+      fill(error, session->ndb->getNdbError());
       return at;
     }
     for (uint32_t operation = 0; operation < session->how.operations; operation++) {
@@ -308,7 +333,7 @@ uint32_t pbndb_prepare(pbndb_session *session, uint32_t kind, uint32_t coordinat
 }
 
 uint32_t pbndb_send_poll(pbndb_session *session, int32_t timeout_ms, int32_t least, int32_t force, pbndb_done *done) noexcept {
-  session->ndb.sendPollNdb(timeout_ms, least, force);
+  session->ndb->sendPollNdb(timeout_ms, least, force);
   const uint32_t count = static_cast<uint32_t>(session->done.size());
   if (count != 0) std::memcpy(done, session->done.data(), count * sizeof *done);
   session->done.clear();

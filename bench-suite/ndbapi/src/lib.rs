@@ -46,10 +46,19 @@ pub struct Table {
 impl Table {
     /// 32-bit words of a row.
     pub fn row_words(&self) -> usize {
-        2 + (self.attributes as usize - 1) * self.attribute_words as usize
+        2 + (self.attributes as usize).saturating_sub(1) * self.attribute_words as usize
+    }
+
+    /// Refuses what the documentation of the fields rules out.
+    fn check(&self) -> Result<(), Error> {
+        if (1..=500).contains(&self.attributes) && (1..=0x1000).contains(&self.attribute_words) {
+            return Ok(());
+        }
+        Err(Error::own("a table has 1 to 500 attributes of a word at least"))
     }
 
     fn with<T>(&self, then: impl FnOnce(&sys::pbndb_table) -> T) -> Result<T, Error> {
+        self.check()?;
         let name = text(&self.name)?;
         Ok(then(&sys::pbndb_table {
             name: name.as_ptr(),

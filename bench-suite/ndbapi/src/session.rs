@@ -77,6 +77,7 @@ impl<'c> Session<'c> {
         if !(1..=1024).contains(&how.slots) || how.operations == 0 {
             return Err(Error::own("a session has 1 to 1024 slots of an operation at least"));
         }
+        table.check()?;
         let row_words = table.row_words();
         let words = how.slots as usize * how.operations as usize * row_words;
         // Of 64-bit words, for the API's alignment.

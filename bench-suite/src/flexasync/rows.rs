@@ -57,6 +57,12 @@ impl Key {
         row[KEY_WORDS..].fill(POISON);
     }
 
+    /// Whether nothing was read into a row that [`Self::write_poisoned`] has prepared.
+    #[inline]
+    pub fn is_untouched(row: &[u32]) -> bool {
+        row[KEY_WORDS..].iter().all(|value| *value == POISON)
+    }
+
     /// Whether a row that was read is the one that was written.
     #[inline]
     pub fn is(self, generation: Generation, row: &[u32]) -> bool {
@@ -93,5 +99,8 @@ mod tests {
         key.write_all(1, &mut row);
         key.write_poisoned(&mut row);
         assert!(!key.is(1, &row));
+        assert!(Key::is_untouched(&row));
+        row[5] = 7;
+        assert!(!Key::is_untouched(&row));
     }
 }

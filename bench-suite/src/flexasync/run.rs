@@ -50,6 +50,7 @@ pub fn run(
         workload: workload.clone(),
         stop: AtomicBool::new(false),
         operations: AtomicU64::new(0),
+        errors: AtomicU64::new(0),
         patience,
         clock: Clock::start(),
     };
@@ -210,11 +211,13 @@ fn measure(
 ) -> Result<EndedBy, Failure> {
     let (workload, load) = (&team.shared.workload, &request.load);
     let begun = Instant::now();
-    let mut progress = Intervals { output, every_s: load.interval_s, begun, last: begun, operations: 0 };
+    let mut progress =
+        Intervals { output, every_s: load.interval_s, begun, last: begun, operations: 0, errors: 0 };
     team.shared.operations.store(0, Ordering::Relaxed);
+    team.shared.errors.store(0, Ordering::Relaxed);
     let threads = load.connections;
     loop {
-        team.one_loop(workload.transactions, sum, &mut |operations| progress.tick(operations, threads))?;
+        team.one_loop(workload.transactions, sum, &mut |done| progress.tick(done, threads))?;
         if team.is_interrupted() {
             return Ok(EndedBy::Interrupted);
         }
@@ -252,10 +255,11 @@ struct Intervals<'a> {
     begun: Instant,
     last: Instant,
     operations: u64,
+    errors: u64,
 }
 
 impl Intervals<'_> {
-    fn tick(&mut self, operations: u64, threads: u32) {
+    fn tick(&mut self, (operations, errors): (u64, u64), threads: u32) {
         let since_s = self.last.elapsed().as_secs_f64();
         if since_s < self.every_s {
             return;
@@ -264,12 +268,13 @@ impl Intervals<'_> {
         self.output.say(&Message::Interval(Interval {
             elapsed_s: self.begun.elapsed().as_secs_f64(),
             operations: done,
-            errors: 0,
+            errors: errors - self.errors,
             throughput_per_s: done as f64 / since_s,
             connections_up: threads,
         }));
         self.last = Instant::now();
         self.operations = operations;
+        self.errors = errors;
     }
 }
 
@@ -305,7 +310,12 @@ impl<'a> Team<'a> {
     }
 
     /// All phases once, and a look for what was deleted.
-    fn one_loop(&mut self, rounds: u32, sum: &mut Sum, tick: &mut dyn FnMut(u64)) -> Result<(), Failure> {
+    fn one_loop(
+        &mut self,
+        rounds: u32,
+        sum: &mut Sum,
+        tick: &mut dyn FnMut((u64, u64)),
+    ) -> Result<(), Failure> {
         for (at, (kind, generation)) in LOOP.into_iter().enumerate() {
             let stopped = self.phase(Phase { kind, generation, rounds }, &mut sum.parts[at], tick)?;
             if stopped {
@@ -318,7 +328,12 @@ impl<'a> Team<'a> {
     }
 
     /// One phase on all threads at once. Returns whether it was stopped before its end.
-    fn phase(&mut self, phase: Phase, part: &mut Part, tick: &mut dyn FnMut(u64)) -> Result<bool, Failure> {
+    fn phase(
+        &mut self,
+        phase: Phase,
+        part: &mut Part,
+        tick: &mut dyn FnMut((u64, u64)),
+    ) -> Result<bool, Failure> {
         let cpu = (cpu::own(), self.server_cpu());
         let begun_ns = self.shared.clock.now_ns();
         for tell in &self.tell {
@@ -341,7 +356,8 @@ impl<'a> Team<'a> {
             if self.is_interrupted() {
                 self.shared.stop.store(true, Ordering::Relaxed);
             }
-            tick(self.shared.operations.load(Ordering::Relaxed));
+            let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+            tick((count(&self.shared.operations), count(&self.shared.errors)));
         }
         let ended_ns = outcomes.iter().map(|outcome| outcome.ended_ns).max().unwrap_or(begun_ns);
         let difference =

@@ -30,6 +30,8 @@ pub struct Shared {
     pub stop: AtomicBool,
     /// Operations that succeeded since the timed part began, for progress.
     pub operations: AtomicU64,
+    /// Operations that failed since then.
+    pub errors: AtomicU64,
     /// How long no answer at all may come.
     pub patience: Duration,
     /// The clock of everything.
@@ -270,7 +272,10 @@ impl<'a> Worker<'a> {
             }
         }
         self.done = done;
-        self.shared.operations.fetch_add(succeeded, Ordering::Relaxed);
+        // The look for what was deleted is no work that is timed.
+        if phase.generation != 0 || phase.kind != Kind::Read {
+            self.shared.operations.fetch_add(succeeded, Ordering::Relaxed);
+        }
         result
     }
 
@@ -278,8 +283,14 @@ impl<'a> Worker<'a> {
     fn answered(&mut self, phase: Phase, slot: u32, latency_ns: u64, outcome: &mut Outcome) -> u64 {
         let mut right = 0;
         for operation in 0..self.shared.workload.operations {
-            let read = phase.kind == Kind::Read && phase.generation != 0;
-            if read && !self.key(slot, operation).is(phase.generation, self.session.row(slot, operation)) {
+            let row = self.session.row(slot, operation);
+            let wrong = match (phase.kind, phase.generation) {
+                // One row that is gone gives the transaction its code, whatever became of the others.
+                (Kind::Read, 0) => !Key::is_untouched(row),
+                (Kind::Read, generation) => !self.key(slot, operation).is(generation, row),
+                _ => false,
+            };
+            if wrong {
                 outcome.recorder.error(ErrorCode::WrongAnswer);
             } else {
                 outcome.recorder.success(latency_ns);
@@ -291,6 +302,7 @@ impl<'a> Worker<'a> {
 
     /// A transaction that failed: tried again where that may help, up to a limit.
     fn failed(&mut self, slot: u32, error: &Error, outcome: &mut Outcome) -> Result<(), Failure> {
+        self.shared.errors.fetch_add(self.shared.workload.operations.into(), Ordering::Relaxed);
         for _ in 0..self.shared.workload.operations {
             outcome.recorder.error(ErrorCode::Server(u16::try_from(error.code).unwrap_or(u16::MAX)));
         }

@@ -13,7 +13,7 @@ use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use model::record::ClusterFacts;
+use model::record::{ClusterFacts, ClusterNode};
 
 use crate::failure::Failure;
 use crate::home::Home;
@@ -85,15 +85,22 @@ impl Cluster {
         &self.facts
     }
 
-    /// The process ids of the data nodes, on their machines.
+    /// The process ids of the data nodes, where all nodes are on one machine: elsewhere a number means another process.
     pub fn data_node_pids(&self) -> Vec<u32> {
-        let data = self.facts.nodes.iter().filter(|node| node.node_role == Role::Data.name());
-        data.map(|node| node.pid).collect()
+        let nodes = &self.facts.nodes;
+        if nodes.iter().any(|node| node.machine != nodes[0].machine) {
+            return Vec::new();
+        }
+        self.data().map(|node| node.pid).collect()
     }
 
     /// How many data nodes it has.
     pub fn data_nodes(&self) -> u32 {
-        self.data_node_pids().len() as u32
+        self.data().count() as u32
+    }
+
+    fn data(&self) -> impl Iterator<Item = &ClusterNode> {
+        self.facts.nodes.iter().filter(|node| node.node_role == Role::Data.name())
     }
 
     /// Asks it to end in order, waits, and ends what does not. A node that crashes meanwhile is told.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::process::Stdio;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use model::record::{Compared, ComparedPhase};
@@ -11,18 +11,26 @@ use nix::sys::resource::{UsageWho, getrusage};
 use crate::failure::{Failure, Kind};
 use crate::machines::{Call, Link, limit};
 use crate::process::{self, OnOurDeath};
-use crate::relay;
-use crate::stages::server::watch;
+use crate::stages::run::{Watched, first_lost};
+use crate::{interrupt, relay};
 
 /// Its phases, each by the name that flexasync has for it.
 const PHASES: [&str; 5] = ["insert", "read", "update", "read-updated", "delete"];
-/// How long it may take on hardware.
-const LIMIT: Duration = Duration::from_secs(300);
+/// How long it may take on hardware beside its work, which `longest` is for: to join the cluster, to make tables.
+const LIMIT: Duration = Duration::from_secs(120);
+/// How often the servers are looked at meanwhile.
+const LOOK: Duration = Duration::from_millis(200);
 
 /// Runs it to its end and returns what it printed of each phase.
 ///
 /// Its CPU time is that of the process and all its threads; it is known only where the process is a child of ours.
-pub fn run(link: &dyn Link, call: &Call, log: &Path) -> Result<Compared> {
+pub fn run(
+    link: &dyn Link,
+    call: &Call,
+    log: &Path,
+    longest: Duration,
+    watched: &mut [&mut dyn Watched],
+) -> Result<Compared> {
     let (mut reader, writer) = std::io::pipe()?;
     let errors = process::append(log)?;
     let before = children_cpu_s()?;
@@ -37,7 +45,15 @@ pub fn run(link: &dyn Link, call: &Call, log: &Path) -> Result<Compared> {
         let mut text = String::new();
         std::io::Read::read_to_string(&mut reader, &mut text).map(|_| text)
     });
-    let status = watch::end(&mut child, limit(link, LIMIT))?;
+    let until = Instant::now() + limit(link, LIMIT + longest);
+    let mut status = None;
+    while status.is_none() && Instant::now() < until {
+        status = child.wait(LOOK)?;
+        interrupt::check()?;
+        if let Some(failure) = first_lost(watched)? {
+            return Err(failure.into());
+        }
+    }
     drop(child);
     let text =
         reading.join().map_err(|_| anyhow::anyhow!("the reader of flexAsynch's output panicked"))??;

@@ -69,11 +69,14 @@ pub fn run(
     let label = planned.workload.label();
     let of = if matches!(workload.backend, Backend::Ndb { .. }) { "thread" } else { "connection" };
     ui::step("bench", &format!("{label}, {}", ui::counted(planned.load.connections.into(), of)));
+    let mut load = planned.load.clone();
+    // As every limit: what answers slowly has not gone.
+    load.reply_timeout_s *= workload.slowdown.max(1.0);
     let request = Request {
         protocol_version: PROTOCOL_VERSION,
         backend: workload.backend.clone(),
         workload: planned.workload.clone(),
-        load: planned.load.clone(),
+        load,
     };
     let last = Watch { workload, label: &label }.run(command, &request, watched, record)?;
     match last {
@@ -89,7 +92,8 @@ pub fn run(
     }
 }
 
-fn first_lost(watched: &mut [&mut dyn Watched]) -> Result<Option<Failure>> {
+/// Why the first of them that is gone is gone.
+pub fn first_lost(watched: &mut [&mut dyn Watched]) -> Result<Option<Failure>> {
     for one in watched {
         if let Some(failure) = one.lost()? {
             return Ok(Some(failure));
@@ -168,8 +172,17 @@ impl Watch<'_> {
     }
 
     fn limit(&self, request: &Request) -> Duration {
-        let load = request.load.warmup_s + request.load.duration_s + request.load.reply_timeout_s;
-        Duration::from_secs_f64(load) + BESIDES.mul_f64(self.workload.slowdown.max(1.0))
+        let slowdown = self.workload.slowdown.max(1.0);
+        let timed = match &request.workload {
+            // Its length is that of its loops, not a time.
+            model::request::Workload::Flexasync(flexasync) if flexasync.loops.is_some() => {
+                let loops = flexasync.loops.unwrap_or(1);
+                flexasync.longest_s(loops, request.load.connections) * slowdown
+            }
+            _ => request.load.duration_s,
+        };
+        let load = request.load.warmup_s + timed + request.load.reply_timeout_s;
+        Duration::from_secs_f64(load) + BESIDES.mul_f64(slowdown)
     }
 
     fn message(&self, line: &str) -> Result<Message> {

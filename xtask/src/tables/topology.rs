@@ -58,7 +58,8 @@ pub struct Topology {
     pub management: Vec<Spanned<Node>>,
     /// Data nodes.
     pub data: Vec<Spanned<Node>>,
-    /// SQL nodes.
+    /// Slots of SQL servers that somebody starts by hand, each with a node id of its own. The server of `--with sql`
+    /// takes one of the slots for programs.
     #[serde(default)]
     pub sql: Vec<Spanned<Node>>,
     /// Slots for programs of the NDB API.
@@ -191,8 +192,10 @@ impl Node {
 }
 
 impl Topology {
-    /// The one that is meant where none is named.
-    pub const DEFAULT: &str = "small";
+    /// The one that was named, or else `small`.
+    pub fn of(name: Option<&str>) -> Result<Self> {
+        Self::load(name.unwrap_or("small"))
+    }
 
     /// Reads a topology: a file, where the name ends with `.toml` or has a `/`, else one of `xtask/topologies`.
     ///

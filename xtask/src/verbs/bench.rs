@@ -265,6 +265,11 @@ fn plan(args: &Args, pipeline: &Pipeline) -> Result<Plan> {
     }
     // The same load twice would be the same row twice.
     workloads.dedup();
+    if pipeline.product.cluster.is_some()
+        && workloads.iter().all(|planned| serving::is_of_ndb(&planned.workload))
+    {
+        args.start.of_cluster()?;
+    }
     for planned in &mut workloads {
         serving::fits(args, &pipeline.product, &planned.workload)?;
         if args.compare.is_some() {

@@ -93,14 +93,15 @@ fn serve_cluster(args: &Args) -> Result<()> {
     if pipeline.product.server().is_err() {
         args.start.of_cluster()?;
     }
-    if args.start.data.is_some() {
-        machines::keeps_data(&args.stand.on)?;
-    }
-    let topology = Topology::load(args.topology.as_deref().unwrap_or(Topology::DEFAULT))?;
+    let topology = Topology::of(args.topology.as_deref())?;
     let (on, choices) = (&args.stand.on, args.stand.choices());
     let around = super::cluster::around(&topology, on, &pipeline.target, choices)?;
     topology.check(&around)?;
-    let (pipeline, toolchain, bundle) = args.stand.build(&super::cluster::names(&topology, on)?)?;
+    let names = super::cluster::names(&topology, on)?;
+    if args.start.data.is_some() {
+        names.iter().try_for_each(machines::keeps_data)?;
+    }
+    let (pipeline, toolchain, bundle) = args.stand.build(&names)?;
     let mut machines = Machines::up(&pipeline, (&toolchain, &bundle), &topology, on, choices)?;
     let result = until_ctrl_c(args, &pipeline, &machines, &topology);
     machines::explained(result, || machines.lost())?;

@@ -250,7 +250,8 @@ enum Ready {
 
 fn is_ready(node: &Node, ready: Ready) -> bool {
     let mark = match (ready, node.role) {
-        (Ready::Answers, Role::Management) => "Config change completed! New generation: 1",
+        // Each of them says so; that the change is complete says only the one that began it.
+        (Ready::Answers, Role::Management) => "Configuration 1 commited",
         (Ready::Started, Role::Data) => "[ndbd] INFO     -- Started (",
         _ => return true,
     };

@@ -17,8 +17,26 @@ use crate::tables::target::ByteOrder;
 const LAST_DATA_ID: u32 = 144;
 /// All others up to this one.
 const LAST_ID: u32 = 255;
-/// Keys that this program writes itself.
-const OURS: [&str; 7] = ["NodeId", "Id", "HostName", "PortNumber", "ServerPort", "DataDir", "NoOfReplicas"];
+/// Keys that this program writes itself, of what other parts of the file say.
+const OURS: [&str; 17] = [
+    "NodeId",
+    "Id",
+    "HostName",
+    "PortNumber",
+    "ServerPort",
+    "DataDir",
+    "NoOfReplicas",
+    "DataMemory",
+    "SharedGlobalMemory",
+    "TransactionMemory",
+    "DiskPageBufferMemory",
+    "RedoBuffer",
+    "MaxNoOfExecutionThreads",
+    "ThreadConfig",
+    "NoOfFragmentLogFiles",
+    "FragmentLogFileSize",
+    "InitFragmentLogFiles",
+];
 /// `SharedGlobalMemory`, `DiskPageBufferMemory` and `RedoBuffer` where a file leaves them out, in bytes.
 const DEFAULTS: [u64; 3] = [128 << 20, 64 << 20, 32 << 20];
 /// `DataMemory` where a file leaves it out, in bytes.
@@ -91,8 +109,11 @@ pub fn alone(topology: &Topology) -> Vec<Problem> {
     if let (Some(_), Some(config)) = (&threads.max_no_of_execution_threads, &threads.thread_config) {
         say(config.span(), "both `thread-config` and `max-no-of-execution-threads`: NDB takes one".into());
     }
-    for (_, node) in topology.nodes() {
+    for (role, node) in topology.nodes() {
         machine_and_place(node, &mut say);
+        if role == Role::Sql {
+            slot(node, &mut say);
+        }
     }
     let all = topology.nodes().map(|(_, node)| &node.config).chain([&topology.config]);
     for (name, value) in all.flatten() {
@@ -114,6 +135,18 @@ fn machine_and_place(node: &Node, say: &mut impl FnMut(Range<usize>, String)) {
     }
     if let Some(port) = node.port.as_ref().filter(|port| *port.get_ref() == 0) {
         say(port.span(), "port 0: leave `port` out for a free one".into());
+    }
+}
+
+/// A slot is no process of ours: there is nothing to place.
+fn slot(node: &Node, say: &mut impl FnMut(Range<usize>, String)) {
+    let cpus = node.cpus.as_ref().map(toml::Spanned::span);
+    let numa = node.numa_node.as_ref().or(node.numa_index.as_ref()).map(toml::Spanned::span);
+    let port = node.port.as_ref().map(toml::Spanned::span);
+    if let Some(at) = cpus.or(numa).or(port) {
+        let what = "[[sql]] is the slot of a server that you start yourself: nothing is placed there; the server of \
+                    --with sql is placed by --server-cpus, --numa-node and --port";
+        say(at, what.into());
     }
 }
 
@@ -179,6 +212,15 @@ fn byte_orders(topology: &Topology, around: &Around, say: &mut impl FnMut(Range<
                     known.1
                 ),
             ),
+            Some((known, id)) if known.1 != found.1 => say(
+                machine_span(node),
+                format!(
+                    "node {} on {machine} is {}, node {id} is {}: all nodes run one target's build",
+                    node.id(),
+                    found.1,
+                    known.1
+                ),
+            ),
             Some(_) => {}
         }
     }
@@ -189,7 +231,8 @@ fn arbitrator(topology: &Topology, around: &Around, say: &mut impl FnMut(Range<u
     if *topology.replicas.get_ref() < 2 || topology.arbitrator_on_data_host {
         return;
     }
-    for node in topology.management.iter().map(|node| node.get_ref()) {
+    // The first is the arbitrator; the others are for when it is gone.
+    for node in topology.management.iter().take(1).map(|node| node.get_ref()) {
         let machine = around.machine(node);
         let data = topology.data.iter().find(|data| around.machine(data.get_ref()) == machine);
         if let Some(data) = data {

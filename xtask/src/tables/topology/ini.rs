@@ -21,7 +21,7 @@ pub struct At {
 /// Settings by NDB's own names, in the order of `config.ini`.
 pub type Settings = Vec<(String, String)>;
 
-/// Limits of hardware in ms: NDB's own defaults but for the deadlock timeout of idle CPUs that others share.
+/// Limits of hardware in ms: NDB's own defaults, but ten times as long for the watchdog of the start.
 /// `ConnectCheckIntervalDelay` has no default that does anything, and stays away.
 const LIMITS: [(&str, u32, u32); 7] = [
     // Name, on hardware, at most.
@@ -97,7 +97,13 @@ impl Topology {
 
     /// What a data node is asked to run with.
     pub fn asked(&self, node: &Node, slowdown: f64) -> BTreeMap<String, String> {
-        self.defaults(slowdown).into_iter().chain(self.own(Role::Data, node)).collect()
+        let mut all = self.defaults(slowdown);
+        // NDB's names have no case: the node's own setting wins however it is spelt.
+        for (name, value) in self.own(Role::Data, node) {
+            all.retain(|(known, _)| !known.eq_ignore_ascii_case(&name));
+            all.push((name, value));
+        }
+        all.into_iter().collect()
     }
 
     /// The text of `config.ini`.

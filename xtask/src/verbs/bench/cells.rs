@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 
+use super::super::cluster;
 use super::Args;
 use crate::failure::{Failure, Kind, kind_of};
 use crate::machines::name::Name;
@@ -11,6 +12,7 @@ use crate::report::Absent;
 use crate::stages::bundle::Bundle;
 use crate::stages::distro;
 use crate::stages::toolchain::Toolchain;
+use crate::tables::topology::Topology;
 use crate::{interrupt, ui};
 
 /// One execution that was asked for.
@@ -48,12 +50,16 @@ pub struct Cells {
     /// In the order in which they are executed.
     pub all: Vec<Cell>,
     null: bool,
+    /// Of clusters.
+    topology: Option<Topology>,
 }
 
 impl Cells {
     /// The cells that the flags ask for, those that cannot exist among them.
     pub fn new(args: &Args) -> Result<Self> {
         let mut pipelines = args.what.pipelines()?;
+        let clusters = !args.null && pipelines.iter().any(|pipeline| pipeline.product.cluster.is_some());
+        let topology = if clusters { Some(Topology::of(args.topology.as_deref())?) } else { None };
         let mut all: Vec<Cell> = Vec::new();
         if let Some(against) = &args.against {
             let first = pipelines.len();
@@ -65,7 +71,8 @@ impl Cells {
                     for (pipeline, on) in
                         pair.into_iter().flat_map(|one| args.on.iter().map(move |on| (one, on)))
                     {
-                        let why = impossible(args, &pipelines[pipeline], on, From::Source)?;
+                        let why =
+                            impossible(args, topology.as_ref(), &pipelines[pipeline], on, From::Source)?;
                         let state = why.map_or(State::Planned, State::Impossible);
                         all.push(Cell {
                             pipeline,
@@ -77,7 +84,7 @@ impl Cells {
                     }
                 }
             }
-            return Ok(Cells { pipelines, all, null: false });
+            return Ok(Cells { pipelines, all, null: false, topology });
         }
         for (index, pipeline) in pipelines.iter().enumerate() {
             for on in &args.on {
@@ -85,7 +92,7 @@ impl Cells {
                     if all.iter().any(|cell| cell.pipeline == index && cell.on == *on && cell.from == *from) {
                         continue;
                     }
-                    let state = match impossible(args, pipeline, on, *from)? {
+                    let state = match impossible(args, topology.as_ref(), pipeline, on, *from)? {
                         Some(why) => State::Impossible(why),
                         None => State::Planned,
                     };
@@ -97,7 +104,7 @@ impl Cells {
                 }
             }
         }
-        Ok(Cells { pipelines, all, null: args.null })
+        Ok(Cells { pipelines, all, null: args.null, topology })
     }
 
     /// Builds what every cell needs: everything is built before anything is timed, and nothing for a machine that would
@@ -105,9 +112,12 @@ impl Cells {
     pub fn prepare(&mut self, choices: &Choices) -> Result<()> {
         for cell in 0..self.all.len() {
             let (on, pipeline) = (&self.all[cell].on, &self.pipelines[self.all[cell].pipeline]);
-            if matches!(self.all[cell].state, State::Planned)
-                && let Err(error) = machines::fits(on, &pipeline.home, &pipeline.target, choices)
-            {
+            if !matches!(self.all[cell].state, State::Planned) {
+                continue;
+            }
+            let each = machines_of(self.topology.as_ref(), pipeline, on)?;
+            let fits = |name: &Name| machines::fits(name, &pipeline.home, &pipeline.target, choices);
+            if let Err(error) = each.iter().try_for_each(fits) {
                 interrupt::check()?;
                 self.failed(cell, error);
             }
@@ -201,16 +211,37 @@ impl Cells {
 }
 
 /// Why a cell cannot exist: the failure of a command that asks for nothing else.
-fn impossible(args: &Args, pipeline: &Pipeline, on: &Name, from: From) -> Result<Option<anyhow::Error>> {
+fn impossible(
+    args: &Args,
+    topology: Option<&Topology>,
+    pipeline: &Pipeline,
+    on: &Name,
+    from: From,
+) -> Result<Option<anyhow::Error>> {
     if from == From::Distro
         && !args.null
         && let Err(why) = distro::exists(&pipeline.target).and_then(|()| pipeline.product.distro().map(drop))
     {
         return Ok(Some(why));
     }
-    let why = machines::impossible(on, &pipeline.target, &args.choices)?;
-    let next = "cargo xtask targets shows what runs here";
-    Ok(why.map(|why| Failure::new(Kind::WrongMachine, why).next(next).into()))
+    for name in machines_of(topology, pipeline, on)? {
+        if let Some(why) = machines::impossible(&name, &pipeline.target, &args.choices)? {
+            let next = "cargo xtask targets shows what runs here";
+            return Ok(Some(Failure::new(Kind::WrongMachine, why).next(next).into()));
+        }
+        if args.start.data.is_some() {
+            machines::keeps_data(&name)?;
+        }
+    }
+    Ok(None)
+}
+
+/// The machines of a cell: of a cluster those of its topology, whose nodes may all be elsewhere than `--on` says.
+pub fn machines_of(topology: Option<&Topology>, pipeline: &Pipeline, on: &Name) -> Result<Vec<Name>> {
+    match topology.filter(|_| pipeline.product.cluster.is_some()) {
+        Some(topology) => cluster::names(topology, on),
+        None => Ok(vec![on.clone()]),
+    }
 }
 
 /// One failure for each of several cells that it meets.

@@ -1,5 +1,8 @@
 //! flexasync and NDB's own flexAsynch, in turn, with the same parameters on the same cluster.
 
+use std::path::Path;
+use std::time::Duration;
+
 use anyhow::Result;
 use model::record::{Compared, Line};
 use model::request::{Coordinator, Flexasync, SendWhen, Workload};
@@ -9,7 +12,7 @@ use super::execute::Execution;
 use super::header::file_stem;
 use super::serving::Serving;
 use crate::failure::{Failure, Kind};
-use crate::machines::Call;
+use crate::machines::{self, Call};
 use crate::stages::deployment::Deployed;
 use crate::stages::record::Writer;
 use crate::tables::suite::Planned;
@@ -52,9 +55,13 @@ impl Execution<'_> {
         let mut index = 0;
         for planned in &self.plan.workloads {
             let Workload::Flexasync(flexasync) = &planned.workload else { continue };
-            let call =
-                |short| original(deployed, &connect_string, flexasync, planned.load.connections, short);
-            let start = stages::original::run(serving.link, &call(true), &log)?;
+            let call = |short| Call {
+                placement: self.client_placement(),
+                ..original(deployed, &connect_string, flexasync, planned.load.connections, short)
+            };
+            let loops = flexasync.loops.unwrap_or(LOOPS);
+            let longest = Duration::from_secs_f64(flexasync.longest_s(loops, planned.load.connections));
+            let start = original_run(serving, &call(true), &log, longest)?;
             for turn in 0..self.args().repeat() {
                 let ours_first = turn % 2 == 0;
                 for ours in [ours_first, !ours_first] {
@@ -64,7 +71,7 @@ impl Execution<'_> {
                         continue;
                     }
                     ui::step("bench", &format!("flexAsynch, {} of {}", turn + 1, self.args().repeat()));
-                    let ran = stages::original::run(serving.link, &call(false), &log)?;
+                    let ran = original_run(serving, &call(false), &log, longest)?;
                     record.append(&Line::Compared { index, ran: without_start(ran, &start) })?;
                 }
                 index += 1;
@@ -72,6 +79,13 @@ impl Execution<'_> {
         }
         Ok(())
     }
+}
+
+/// Runs it; where a node went away meanwhile, that is why it failed.
+fn original_run(serving: &mut Serving, call: &Call, log: &Path, longest: Duration) -> Result<Compared> {
+    let ran = stages::original::run(serving.link, call, log, longest, &mut serving.watched());
+    let mut watched = serving.watched();
+    machines::explained(ran, || stages::run::first_lost(&mut watched))
 }
 
 /// What it cost without joining the cluster, making tables and leaving, which a run of next to nothing shows.

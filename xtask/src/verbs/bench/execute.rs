@@ -8,7 +8,7 @@ use model::message::{Caveat, CaveatKind};
 use model::record::{Line, MachineUp, Outcome};
 use model::request::Backend;
 
-use super::cells::Cell;
+use super::cells::{self, Cell};
 use super::client::{Generator, Up};
 use super::header::{file_stem, recorded_error};
 use super::serving::{self, Serving};
@@ -50,9 +50,13 @@ impl Common<'_> {
         (toolchain, bundle): &(Toolchain, Bundle),
         records: &mut Vec<PathBuf>,
     ) -> Result<()> {
-        let execution =
-            Execution { common: self, pipeline, plan, machine: cell.on.to_string(), bundle: Some(bundle) };
-        if pipeline.product.cluster.is_some() && !self.args.null {
+        let is_cluster = pipeline.product.cluster.is_some() && !self.args.null;
+        let topology = if is_cluster { Some(Topology::of(self.args.topology.as_deref())?) } else { None };
+        // Where the first node is, which need not be where `--on` says.
+        let machines = cells::machines_of(topology.as_ref(), pipeline, &cell.on)?;
+        let machine = machines.first().unwrap_or(&cell.on).to_string();
+        let execution = Execution { common: self, pipeline, plan, machine, bundle: Some(bundle) };
+        if is_cluster {
             return execution
                 .recorded(records, |record| execution.on_cluster(cell, (toolchain, bundle), record));
         }
@@ -137,7 +141,7 @@ impl Execution<'_> {
     }
 
     fn topology(&self) -> Result<Topology> {
-        Topology::load(self.args().topology.as_deref().unwrap_or(Topology::DEFAULT))
+        Topology::of(self.args().topology.as_deref())
     }
 
     /// What happens once the machine is up.
@@ -173,12 +177,16 @@ impl Execution<'_> {
         // Only now is it known how the client reaches it; a server that did not start ran there all the same.
         self.caveats(link, &client, record)?;
         started?;
-        if args.compare.is_some() {
-            self.compared(&client, &mut serving, deployed, record)?;
-        } else {
-            self.workloads(&client, Some(&mut serving), record)?;
+        let worked = match args.compare {
+            Some(_) => self.compared(&client, &mut serving, deployed, record),
+            None => self.workloads(&client, Some(&mut serving), record),
+        };
+        // Data that is kept must be whole though somebody pressed Ctrl-C.
+        if worked.is_ok() || interrupt::requested() {
+            let stopped = serving.stop();
+            return worked.and(stopped);
         }
-        serving.stop()
+        worked
     }
 
     /// Starts what the workloads need: the cluster first, then the server, which may be a node of it.
@@ -239,7 +247,7 @@ impl Execution<'_> {
         Ok(facts)
     }
 
-    fn client_placement(&self) -> Placement {
+    pub(super) fn client_placement(&self) -> Placement {
         Placement { cpus: self.args().client_cpus.clone(), numa_node: None }
     }
 

@@ -37,6 +37,18 @@ pub fn fits(args: &Args, product: &Product, workload: &Workload) -> Result<()> {
         let next = "leave --client out; on hardware use --on local or ssh:NAME";
         return Err(Failure::new(Kind::Usage, what).next(next).into());
     }
+    if args.compare.is_some() && args.client != Client::Target {
+        let what = "--compare runs both programs on the server's machine";
+        return Err(Failure::new(Kind::Usage, what).next("leave --client out").into());
+    }
+    if let Client::Ssh(name) = &args.client {
+        let what = format!(
+            "{} is a node of the cluster, whose nodes listen on their own machines alone",
+            workload.label()
+        );
+        let next = format!("add {name} to a topology as the first machine, and name that with --topology");
+        return Err(Failure::new(Kind::Usage, what).next(next).into());
+    }
     Ok(())
 }
 
