@@ -4,14 +4,15 @@
 
 use model::message::CaveatKind;
 use portbench_tests::record::{Record, bench};
+use portbench_tests::sshd::own_target;
 use portbench_tests::{call, home, run};
 
 fn target() -> String {
-    std::env::var("PORTBENCH_TEST_MYSQL").unwrap_or("x86_64".into())
+    std::env::var("PORTBENCH_TEST_MYSQL").unwrap_or_else(|_| own_target())
 }
 
 fn machine() -> &'static str {
-    if target() == "x86_64" { "local" } else { "qemu-user" }
+    if target() == own_target() { "local" } else { "qemu-user" }
 }
 
 /// One bench of the product, with these further flags.

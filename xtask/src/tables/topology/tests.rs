@@ -139,13 +139,31 @@ fn numa_nodes_are_counted_round() {
 
 #[test]
 fn limits_grow_with_slow_machines_unless_the_file_says_them() {
-    let text = small() + "\n[limits]\nwatchdog-ms = 7000\n[config]\nDataMemory = \"300M\"\nNoOfTables = 5\n";
+    let text = small()
+        + "\n[limits]\nwatchdog-ms = 7000\n[config]\ntransactiondeadlockdetectiontimeout = 5000\nNoOfTables = 5\n";
     let topology = Topology::parse(Path::new("/t.toml"), &text).unwrap();
     let slow = topology.defaults(10.0);
     let value = |name: &str| slow.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str());
     assert_eq!(value("HeartbeatIntervalDbDb"), Some("50000"));
     assert_eq!(value("TimeBetweenWatchDogCheck"), Some("7000"));
-    assert_eq!((value("DataMemory"), value("NoOfTables")), (Some("300M"), Some("5")));
+    assert_eq!(
+        (value("TransactionDeadlockDetectionTimeout"), value("NoOfTables")),
+        (Some("5000"), Some("5"))
+    );
+    let twice =
+        small().replace("id = 1\n", "id = 1\nconfig = { nooftables = 6 }\n") + "\n[config]\nNoOfTables = 5\n";
+    let topology = Topology::parse(Path::new("/t.toml"), &twice).unwrap();
+    let asked: Vec<_> = topology.data.iter().map(|node| topology.asked(node.get_ref(), 1.0)).collect();
+    assert_eq!((asked[0].get("nooftables"), asked[0].get("NoOfTables")), (Some(&"6".to_string()), None));
+    assert_eq!(asked[1].get("NoOfTables"), Some(&"5".to_string()));
+}
+
+#[test]
+fn a_slot_of_an_sql_server_places_nothing() {
+    let text = small() + "\n[[sql]]\nid = 200\ncpus = \"0\"\n";
+    let told = Topology::parse(Path::new("/t.toml"), &text).unwrap_err().to_string();
+    assert!(told.contains("nothing is placed there"), "{told}");
+    Topology::parse(Path::new("/t.toml"), &(small() + "\n[[sql]]\nid = 200\n")).unwrap();
 }
 
 #[test]
