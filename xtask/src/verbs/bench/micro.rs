@@ -12,7 +12,7 @@ use super::super::patch::{Queue, extract};
 use crate::failure::{Failure, Kind};
 use crate::machines::name::Name;
 use crate::machines::{self, Call, Choices};
-use crate::pipeline::Pipeline;
+use crate::pipeline::{From, Pipeline};
 use crate::report::micro::Figures;
 use crate::stage::{key_of, remove};
 use crate::stages::bundle::{self, BENCH};
@@ -72,7 +72,8 @@ pub fn run(args: &Args) -> Result<()> {
         let next = "cargo xtask targets shows what runs here";
         return Err(Failure::new(Kind::WrongMachine, why).next(next).into());
     }
-    let toolchain = pipeline.toolchain(&[])?;
+    // With the packages that the product's own build needs: a part of it is built by its own build file.
+    let toolchain = pipeline.toolchain(&[From::Source])?;
     let sources = sources(&pipeline)?;
     let binary = bench_binary::with_sources(&pipeline.home, &toolchain, &sources)?;
     let tree = InstallTree::empty(&pipeline.home, &toolchain)?;
