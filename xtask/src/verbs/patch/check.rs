@@ -86,7 +86,12 @@ impl Builds {
         if self.texts.iter().all(String::is_empty) {
             return Ok(("not checked: no build in the cache", Vec::new()));
         }
-        let reads = |path: &str| self.texts.iter().any(|text| text.contains(&format!("source/{path}")));
+        let mentions = |what: &str| self.texts.iter().any(|text| text.contains(&format!("source/{what}")));
+        // Of a header it is known who reads it only once something of its folder was compiled.
+        let compiled =
+            |path: &str| path.rsplit_once('/').is_none_or(|(folder, _)| mentions(&format!("{folder}/")));
+        let header = |path: &str| [".h", ".hpp", ".ic"].iter().any(|end| path.ends_with(end));
+        let reads = |path: &str| mentions(path) || header(path) && !compiled(path);
         let unread: Vec<String> =
             patch.diff.files.iter().map(|file| file.path.clone()).filter(|path| !reads(path)).collect();
         Ok((if unread.is_empty() { "yes" } else { "no" }, unread))
