@@ -126,24 +126,6 @@ fn files_are_small_and_text() {
 }
 
 #[test]
-fn patches_say_what_they_are_and_stand_in_a_series() {
-    let repository = Repository::open();
-    let patches = repository.texts("patches/", ".patch");
-    expect_tidy(patches.iter().map(|(name, text)| (*name, checks::patch(text))));
-    let lists = repository.texts("patches/", "/series");
-    expect_tidy(lists.iter().map(|(name, text)| {
-        (*name, checks::series(name.trim_end_matches("/series"), text, &repository.names))
-    }));
-    let listed = |name: &str| {
-        lists
-            .iter()
-            .any(|(list, _)| list.rsplit_once('/').map(|(f, _)| f) == name.rsplit_once('/').map(|(f, _)| f))
-    };
-    let loose = patches.iter().filter(|(name, _)| !listed(name));
-    expect_tidy(loose.map(|(name, _)| (*name, vec!["stands in a folder without a series".to_string()])));
-}
-
-#[test]
 fn the_lock_file_is_committed() {
     let repository = Repository::open();
     assert_eq!(git(&repository.root, &["--cached", "--", "Cargo.lock"]), ["Cargo.lock"]);

@@ -106,6 +106,9 @@ impl Overlay {
                 Ok(Some(bytes))
             }
             Err(error) if [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory].contains(&error.kind()) => {
+                // A file that is to be made there must not come to lie elsewhere either.
+                let near = file.ancestors().find(|place| place.exists()).unwrap_or(&self.tree);
+                self.inside(near)?;
                 Ok(None)
             }
             Err(error) => Err(error).with_context(|| format!("cannot read {}", file.display())),
@@ -254,8 +257,11 @@ mod tests {
         let outside = tree(&[("secret", "1\n")]);
         let folder = tree(&[("a", "1\n")]);
         std::os::unix::fs::symlink(outside.path(), folder.path().join("link")).unwrap();
-        let result = Overlay::of(folder.path()).apply(&diff(&change("link/secret", "1", "2")));
-        assert!(result.unwrap_err().to_string().contains("leads out of the source tree"));
+        let made = "--- /dev/null\n+++ b/link/new\n@@ -0,0 +1 @@\n+n\n".to_string();
+        for text in [change("link/secret", "1", "2"), made] {
+            let result = Overlay::of(folder.path()).apply(&diff(&text));
+            assert!(result.unwrap_err().to_string().contains("leads out of the source tree"));
+        }
     }
 
     #[test]

@@ -32,7 +32,7 @@ impl Selection {
 }
 
 /// Whether a word is a patch's file name, without its end if one likes, or its number.
-fn is(word: &str, name: &str) -> bool {
+pub fn is(word: &str, name: &str) -> bool {
     let stem = name.strip_suffix(".patch").unwrap_or(name);
     word == name || word == stem || stem.split_once('-').is_some_and(|(number, _)| number == word)
 }

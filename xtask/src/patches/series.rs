@@ -192,6 +192,32 @@ mod tests {
     }
 
     #[test]
+    fn every_patch_of_the_repository_says_what_it_is_and_stands_in_its_series() {
+        let below = |folder: &Path| -> Vec<PathBuf> {
+            fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect()
+        };
+        let products = below(&repository().join("patches")).into_iter().filter(|path| path.is_dir());
+        let mut seen = 0;
+        for release in products.flat_map(|product| below(&product)) {
+            let series = Series::read(&release).unwrap();
+            for patch in &series.patches {
+                assert!(patch.complaints.is_empty(), "{}: {:?}", patch.file.display(), patch.complaints);
+            }
+            for file in
+                below(&release).into_iter().filter(|file| file.extension().is_some_and(|e| e == "patch"))
+            {
+                let listed = series
+                    .patches
+                    .iter()
+                    .any(|patch| patch.shared.is_none() && release.join(&patch.name) == file);
+                assert!(listed, "{} stands in no series", file.display());
+                seen += 1;
+            }
+        }
+        assert!(seen > 0);
+    }
+
+    #[test]
     fn a_patch_for_some_targets_is_left_out_for_others() {
         let bounded = PATCH.replace("Forwarded", "X-Targets: ppc64\nForwarded");
         let patches = [("0001-a.patch", PATCH), ("0002-b.patch", bounded.as_str())];

@@ -36,6 +36,8 @@ struct State {
     patches: Vec<(String, String)>,
     /// The commit that is all of them.
     head: String,
+    /// Patches that are no commit, because they do not fit or the release has them: their files stay.
+    left_out: Vec<String>,
 }
 
 /// A commit above the release.
@@ -79,6 +81,9 @@ impl EditTree {
                 return Ok(());
             }
             self.expect_nothing_unwritten()?;
+        } else if self.folder.exists() {
+            let what = format!("{} is there, and is no tree that portbench made", self.folder.display());
+            return Err(Failure::new(Kind::Usage, what).next("move it away").into());
         }
         let work = self.folder.with_added_extension("partial");
         remove(&work)?;
@@ -99,18 +104,21 @@ impl EditTree {
         self.git(&["add", "-A", "-f"])?;
         self.commit(&format!("{label} as released\n"), None)?;
         self.git(&["tag", RELEASE])?;
+        let mut left_out = Vec::new();
         for patch in &series.patches {
             let mut overlay = Overlay::of(&self.folder);
             match overlay.apply(&patch.diff)? {
                 Outcome::Applied(_) => overlay.write()?,
                 Outcome::Already => {
                     ui::warn(&format!("{}: the release has all of it already; left out", patch.name));
+                    left_out.push(patch.name.clone());
                     continue;
                 }
                 Outcome::Conflicts(problems) => {
                     // The rest of the queue may still be mended; what is left out is told.
                     told(&patch.name, &problems).iter().for_each(|line| ui::warn(line));
                     ui::warn(&format!("{} is left out; its file stays", patch.name));
+                    left_out.push(patch.name.clone());
                     continue;
                 }
             }
@@ -119,7 +127,7 @@ impl EditTree {
             let message = format!("{}\n\n{PATCH_NAME} {}\n", header_lines(patch), patch.name);
             self.commit(&message, patch.header.author.as_deref())?;
         }
-        self.written(series)
+        self.written(series, left_out)
     }
 
     /// Commits what is staged.
@@ -200,7 +208,8 @@ impl EditTree {
     /// Refuses where there is work that no patch has.
     pub fn expect_nothing_unwritten(&self) -> Result<()> {
         let head = self.git(&["rev-parse", "HEAD"])?;
-        let clean = self.git(&["status", "--porcelain"])?.trim().is_empty();
+        // Also files that the release's own list ignores: they are a person's.
+        let clean = self.git(&["status", "--porcelain", "--ignored"])?.trim().is_empty();
         if clean && head.trim() == self.state()?.head {
             return Ok(());
         }
@@ -210,11 +219,23 @@ impl EditTree {
     }
 
     /// Remembers that the patches are what the commits are.
-    pub fn written(&self, series: &Series) -> Result<()> {
+    pub fn written(&self, series: &Series, left_out: Vec<String>) -> Result<()> {
         let head = self.git(&["rev-parse", "HEAD"])?.trim().to_string();
-        let state = serde_json::to_string_pretty(&State { patches: identity(series), head })?;
+        let state = serde_json::to_string_pretty(&State { patches: identity(series), head, left_out })?;
         let file = self.folder.join(".git").join(STATE);
         fs::write(&file, state).with_context(|| format!("cannot write {}", file.display()))
+    }
+
+    /// The patches that are no commit; refuses where the series is another one than the tree was made of.
+    pub fn left_out(&self, series: &Series) -> Result<Vec<String>> {
+        let state = self.state()?;
+        if state.patches == identity(series) {
+            return Ok(state.left_out);
+        }
+        let what =
+            format!("{} has changed since {} was made of it", series.folder.display(), self.folder.display());
+        let next = "keep what you need of it (git format-patch release), move the tree away, then patch edit";
+        Err(Failure::new(Kind::Usage, what).next(next).into())
     }
 
     fn state(&self) -> Result<State> {
@@ -259,6 +280,9 @@ fn header_lines(patch: &Patch) -> String {
 
 /// A diff without git's own lines, which say nothing that is needed to apply it.
 fn plain(diff: &str) -> Result<String, String> {
+    if diff.contains(char::REPLACEMENT_CHARACTER) {
+        return Err("it changes lines that are no UTF-8: write that patch by hand".into());
+    }
     let mut text = String::new();
     let mut in_hunk = false;
     for line in diff.lines() {

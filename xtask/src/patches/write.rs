@@ -36,6 +36,16 @@ impl Entry {
 /// Writes these patches as a release's series; files of the folder that no series names any more are removed.
 pub fn series(folder: &Path, entries: &[Entry]) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let own = |name: &str| entries.iter().any(|entry| entry.entry == name);
+    let mut gone = Vec::new();
+    for file in fs::read_dir(folder)? {
+        let file = file?;
+        let name = file.file_name().to_string_lossy().into_owned();
+        if name.ends_with(".patch") && !own(&name) {
+            used_elsewhere(folder, &name)?;
+            gone.push(file.path());
+        }
+    }
     for entry in entries {
         if let Some(text) = &entry.text {
             whole(&folder.join(&entry.entry), text)?;
@@ -46,17 +56,9 @@ pub fn series(folder: &Path, entries: &[Entry]) -> Result<()> {
         None => format!("{}\n", entry.entry),
     };
     whole(&folder.join("series"), &(remarks(folder) + &entries.iter().map(line).collect::<String>()))?;
-    let own = |name: &str| entries.iter().any(|entry| entry.entry == name);
-    for file in fs::read_dir(folder)? {
-        let file = file?;
-        let name = file.file_name().to_string_lossy().into_owned();
-        if name.ends_with(".patch") && !own(&name) {
-            used_elsewhere(folder, &name)?;
-            fs::remove_file(file.path())
-                .with_context(|| format!("cannot remove {}", file.path().display()))?;
-        }
-    }
-    Ok(())
+    gone.iter().try_for_each(|file| {
+        fs::remove_file(file).with_context(|| format!("cannot remove {}", file.display()))
+    })
 }
 
 /// The remarks at the head of a series.
@@ -95,7 +97,9 @@ pub fn whole(file: &Path, text: &str) -> Result<()> {
 }
 
 /// The patches that commits are, as entries; patches that say the same as before are left as they are.
-pub fn entries(old: &Series, commits: &[Commit], today: &str) -> Result<Vec<Entry>> {
+///
+/// `left_out`: patches that are no commit and stay where they are.
+pub fn entries(old: &Series, commits: &[Commit], left_out: &[String], today: &str) -> Result<Vec<Entry>> {
     let last = old.patches.iter().filter_map(|patch| numbered(&patch.name)).max().unwrap_or(0);
     let mut numbers = last + 1..;
     let mut all: Vec<Entry> = Vec::new();
@@ -118,6 +122,12 @@ pub fn entries(old: &Series, commits: &[Commit], today: &str) -> Result<Vec<Entr
         } else {
             Entry { entry: patch.name.clone(), reason: None, text: Some(updated(&text, today)) }
         });
+    }
+    for (at, patch) in old.patches.iter().enumerate().filter(|(_, patch)| left_out.contains(&patch.name)) {
+        // Behind the patch that it stood behind.
+        let before = old.patches[..at].iter().rev().map(|patch| Entry::kept(patch).entry);
+        let place = before.filter_map(|name| all.iter().position(|entry| entry.entry == name)).next();
+        all.insert(place.map_or(0, |place| place + 1), Entry::kept(patch));
     }
     Ok(all)
 }
@@ -187,7 +197,10 @@ mod tests {
         let old = Series::read(path).unwrap();
         let by_hand = commit(None, "Mend the timer!\n\nIt ran backwards.", DIFF);
         let commits = [commit(Some("0001-x.patch"), HEADER, DIFF), by_hand];
-        series(path, &entries(&old, &commits, "2026-12-01").unwrap()).unwrap();
+        let kept = entries(&old, &commits, &["0002-gone.patch".into()], "2026-12-01").unwrap();
+        let kept: Vec<&str> = kept.iter().map(|entry| entry.entry.as_str()).collect();
+        assert_eq!(kept, ["0001-x.patch", "0002-gone.patch", "0003-mend-the-timer.patch"]);
+        series(path, &entries(&old, &commits, &[], "2026-12-01").unwrap()).unwrap();
         let list = fs::read_to_string(path.join("series")).unwrap();
         assert_eq!(list, "# ours\n0001-x.patch\n0003-mend-the-timer.patch\n");
         assert!(!path.join("0002-gone.patch").exists());
@@ -200,7 +213,7 @@ mod tests {
         );
         assert!(new.patches[1].complaints.is_empty(), "{:?}", new.patches[1].complaints);
         let changed = [commit(Some("0001-x.patch"), HEADER, &DIFF.replace("+2", "+3"))];
-        let texts = entries(&old, &changed, "2026-12-01").unwrap();
+        let texts = entries(&old, &changed, &[], "2026-12-01").unwrap();
         assert!(
             texts[0].text.as_ref().unwrap().contains("Last-Update: 2026-12-01\n---"),
             "{:?}",
@@ -218,6 +231,6 @@ mod tests {
         fs::write(two.join("series"), "../1/0001-x.patch # same lines\n").unwrap();
         let message = series(&one, &[]).unwrap_err().to_string();
         assert!(message.contains("0001-x.patch is not removed"), "{message}");
-        assert!(one.join("0001-x.patch").exists());
+        assert!(one.join("0001-x.patch").exists() && !one.join("series").exists(), "nothing was changed");
     }
 }

@@ -12,6 +12,7 @@ use anyhow::Result;
 
 use crate::failure::{Failure, Kind, unknown};
 use crate::home::Home;
+use crate::patches::selection;
 use crate::patches::series::{Patch, Series};
 use crate::pipeline;
 use crate::stages::fetch::Archive;
@@ -142,14 +143,7 @@ impl Queue {
 
     /// A patch by its name or number.
     fn patch(&self, word: &str) -> Result<&Patch> {
-        let stem = |name: &str| name.strip_suffix(".patch").unwrap_or(name).to_string();
-        let is = |patch: &&Patch| {
-            let stem = stem(&patch.name);
-            patch.name == word
-                || stem == word
-                || stem.split_once('-').is_some_and(|(number, _)| number == word)
-        };
-        let found = self.series.patches.iter().find(is);
+        let found = self.series.patches.iter().find(|patch| selection::is(word, &patch.name));
         found.ok_or_else(|| unknown("patch", word, &self.series.names()).into())
     }
 }

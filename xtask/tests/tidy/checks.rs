@@ -135,32 +135,6 @@ pub fn size(name: &str, bytes: &[u8]) -> Vec<String> {
     wrong
 }
 
-/// The fields of DEP-3 that a patch must have before its first hunk, each a choice of names.
-const DEP3: [&[&str]; 3] = [&["Description", "Subject"], &["Origin", "Author", "From"], &["Forwarded"]];
-
-/// What a patch does not say of itself.
-pub fn patch(text: &str) -> Vec<String> {
-    let begins_diff = |line: &&str| ["--- ", "diff ", "Index: "].iter().any(|mark| line.starts_with(mark));
-    let header: Vec<&str> = text.lines().take_while(|line| !begins_diff(line)).collect();
-    let has = |name: &str| {
-        let value =
-            |line: &&str| line.strip_prefix(name)?.strip_prefix(':').map(|value| value.trim().to_string());
-        header.iter().find_map(value).is_some_and(|value| !value.is_empty())
-    };
-    let lacking = DEP3.iter().filter(|names| !names.iter().any(|name| has(name)));
-    lacking.map(|names| format!("has no `{}:` before its first hunk", names.join(":` or `"))).collect()
-}
-
-/// Patches that no series lists, and entries of a series that are no patch. `names` are all files.
-pub fn series(folder: &str, text: &str, names: &[String]) -> Vec<String> {
-    let entries = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
-    let listed: BTreeSet<String> = entries.map(|entry| format!("{folder}/{entry}")).collect();
-    let here = |name: &&String| name.starts_with(&format!("{folder}/")) && name.ends_with(".patch");
-    let patches: BTreeSet<String> = names.iter().filter(here).cloned().collect();
-    let missing = listed.difference(&patches).map(|name| format!("lists {name}, which does not exist"));
-    missing.chain(patches.difference(&listed).map(|name| format!("does not list {name}"))).collect()
-}
-
 /// Markdown without what stands in code: fenced blocks and spans.
 fn prose(text: &str) -> String {
     let mut fenced = false;
@@ -307,27 +281,6 @@ mod tests {
         finds("no text", size("x", b"\x7fELF\0"));
         finds("no text", size("x", b"\xff"));
         assert_eq!(size("x", b"text"), NOTHING);
-    }
-
-    #[test]
-    fn a_patch_without_its_header_is_found() {
-        let good = "Description: builds a helper\nAuthor: A\nForwarded: no\n---\n--- a/x\n+++ b/x\n";
-        assert_eq!(patch(good), NOTHING);
-        for field in ["Description", "Author", "Forwarded"] {
-            finds("before its first hunk", patch(&good.replace(field, "Other")));
-        }
-        finds("Forwarded", patch(&good.replace("Forwarded: no", "Forwarded:")));
-        finds("Forwarded", patch("Description: x\nOrigin: y\n--- a/x\nForwarded: no\n"));
-    }
-
-    #[test]
-    fn a_series_that_is_not_its_folder_is_found() {
-        let names =
-            ["patches/p/1/a.patch".to_string(), "patches/p/1/b.patch".into(), "patches/p/10/c.patch".into()];
-        let wrong = series("patches/p/1", "# comment\na.patch\ngone.patch\n", &names);
-        finds("lists patches/p/1/gone.patch", wrong.clone());
-        finds("does not list patches/p/1/b.patch", wrong.clone());
-        assert_eq!(wrong.len(), 2);
     }
 
     #[test]

@@ -17,7 +17,7 @@ use crate::ui::{self, Table};
 pub fn run(which: &Which) -> Result<()> {
     let home = which.home()?;
     let mut table = Table::new(&["product", "release", "patch", "header", "fits", "read by a build"]);
-    let mut wrong = Vec::new();
+    let (mut wrong, mut unchecked) = (Vec::new(), false);
     for queue in which.all()? {
         let standings = status::of(&home, &queue, &queue.series)?;
         let builds = Builds::of(&home, &queue)?;
@@ -32,6 +32,7 @@ pub fn run(which: &Which) -> Result<()> {
             };
             wrong.extend(standing.details.clone());
             let (read, unread) = builds.read(patch)?;
+            unchecked |= builds.is_empty();
             wrong.extend(unread.iter().map(|path| format!("{}: no build reads {path}", patch.name)));
             let cells = [&queue.product.name, &queue.release.version, &patch.name];
             let more = [header, fits, read].map(String::from);
@@ -40,6 +41,11 @@ pub fn run(which: &Which) -> Result<()> {
     }
     table.print();
     wrong.iter().for_each(|line| ui::say(&format!("  {line}")));
+    if unchecked {
+        ui::warn(
+            "no build of some releases is in the cache: whether one reads what patches change was not checked",
+        );
+    }
     if wrong.is_empty() {
         return Ok(());
     }
@@ -81,9 +87,13 @@ impl Builds {
         Ok(Builds { texts })
     }
 
+    fn is_empty(&self) -> bool {
+        self.texts.iter().all(String::is_empty)
+    }
+
     /// Whether builds read a patch's files, in words, and those that none reads.
     fn read(&self, patch: &Patch) -> Result<(&'static str, Vec<String>)> {
-        if self.texts.iter().all(String::is_empty) {
+        if self.is_empty() {
             return Ok(("not checked: no build in the cache", Vec::new()));
         }
         let mentions = |what: &str| self.texts.iter().any(|text| text.contains(&format!("source/{what}")));
