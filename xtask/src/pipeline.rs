@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 
+use crate::failure::{Failure, Kind};
 use crate::home::Home;
 use crate::patches::selection::Selection;
 use crate::patches::series::Series;
@@ -59,6 +60,10 @@ impl Pipeline {
     /// The product's programs.
     pub fn install_tree(&self, toolchain: &Toolchain, from: From) -> Result<InstallTree> {
         match from {
+            From::Distro if self.patches != Selection::ALL => {
+                let what = "--patches is for what is built here, not for the distribution's build";
+                Err(Failure::new(Kind::Usage, what).next("leave it out, or use --from source").into())
+            }
             From::Distro => distro::make(&self.home, &self.target, &self.product),
             From::Source => {
                 let series = Series::of(self.product.source(), &self.release.version)?;

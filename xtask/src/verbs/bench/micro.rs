@@ -45,7 +45,7 @@ pub struct Args {
 }
 
 /// Files of the sources that the primitives are in, beside those that patches touch.
-const SOURCES: [&str; 12] = [
+const SOURCES: [&str; 11] = [
     "extra/zlib/",
     "include/big_endian.h",
     "include/little_endian.h",
@@ -56,7 +56,6 @@ const SOURCES: [&str; 12] = [
     "include/mysql/attribute.h",
     "include/template_utils.h",
     "mysys/my_rdtsc.cc",
-    "storage/innobase/include/",
     "storage/ndb/include/portlib/mt-asm.h",
 ];
 
