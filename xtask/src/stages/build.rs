@@ -38,8 +38,7 @@ const ALWAYS: [(&str, &str); 2] = [
 /// What a person chooses for a build without changing its result.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// The program that stands before the compiler.
-    launcher: Option<PathBuf>,
+    launcher: Launcher,
     /// Parallel jobs; `None`: ninja decides.
     jobs: Option<u32>,
 }
@@ -50,14 +49,34 @@ impl Options {
     /// `launcher`: `none`, or a program such as ccache, sccache, distcc, icecc; left out: a cache if there is one.
     pub fn new(launcher: Option<&str>, jobs: Option<u32>) -> Result<Self> {
         let launcher = match launcher {
-            Some("none") => None,
-            Some(name) => Some(find_program(name).ok_or_else(|| {
+            Some("none") => Launcher::None,
+            Some(name) => Launcher::Program(find_program(name).ok_or_else(|| {
                 let what = format!("the compiler launcher `{name}` is not in $PATH");
                 Failure::new(Kind::Usage, what).next("install it, or use --launcher none")
             })?),
-            None => ["ccache", "sccache"].into_iter().find_map(find_program),
+            None => Launcher::CacheIfThere,
         };
         Ok(Options { launcher, jobs })
+    }
+}
+
+/// The program that stands before the compiler.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+enum Launcher {
+    #[default]
+    None,
+    Program(PathBuf),
+    /// Looked for when configure starts: on a new host the packages are installed only then.
+    CacheIfThere,
+}
+
+impl Launcher {
+    fn find(&self) -> Option<PathBuf> {
+        match self {
+            Launcher::None => None,
+            Launcher::Program(program) => Some(program.clone()),
+            Launcher::CacheIfThere => ["ccache", "sccache"].into_iter().find_map(find_program),
+        }
     }
 }
 
@@ -163,7 +182,7 @@ impl Builder<'_> {
         if self.configured().exists() {
             return Ok(());
         }
-        let launcher = self.options.launcher.as_deref();
+        let launcher = self.options.launcher.find();
         let cached =
             launcher.as_ref().map_or("no compiler cache".into(), |l| format!("through {}", l.display()));
         ui::step("configure", &format!("{} {}, {cached}", self.plan.product.name, self.plan.release.version));
@@ -319,6 +338,6 @@ mod tests {
     fn a_launcher_that_is_not_there_is_a_usage_error() {
         let error = Options::new(Some("no-such-cache"), None).unwrap_err();
         assert_eq!(crate::failure::kind_of(&error), Some(Kind::Usage));
-        assert_eq!(Options::new(Some("none"), None).unwrap().launcher, None);
+        assert_eq!(Options::new(Some("none"), None).unwrap().launcher, Launcher::None);
     }
 }
