@@ -50,7 +50,7 @@ impl Emulator {
 /// Finds an emulator for the target that is new enough, or fetches one.
 pub fn find(home: &Home, target: &Target) -> Result<Emulator> {
     let emulator = |program, version| Emulator::candidate(program, version, target);
-    if let Some(program) = std::env::var_os(VARIABLE).map(PathBuf::from) {
+    if let Some(program) = named()? {
         let version = version_of(&program).map_err(|error| broken(&program, &error.to_string()))?;
         return Ok(emulator(program, version));
     }
@@ -75,9 +75,18 @@ pub fn find(home: &Home, target: &Target) -> Result<Emulator> {
     Ok(emulator(program, version))
 }
 
+/// The one that the variable names. A path is made absolute: servers start in folders of their own.
+fn named() -> Result<Option<PathBuf>> {
+    let Some(program) = std::env::var_os(VARIABLE).map(PathBuf::from) else { return Ok(None) };
+    if program.components().count() > 1 {
+        return Ok(Some(std::path::absolute(program)?));
+    }
+    Ok(Some(find_program(&program.to_string_lossy()).unwrap_or(program)))
+}
+
 /// Every emulator of the target that is on this host already, with its version; `doctor` tries each.
 pub fn present(home: &Home, target: &Target) -> Result<Vec<(PathBuf, Option<String>)>> {
-    let named = std::env::var_os(VARIABLE).map(PathBuf::from);
+    let named = named()?;
     let own = stage(home, target).peek::<String>(&(&target.emulator.package, &target.emulator.suites))?;
     let own = own.map(|(folder, _)| folder.join("usr/bin").join(&target.emulator.program));
     let all = named.into_iter().chain(find_program(&target.emulator.program)).chain(own);
