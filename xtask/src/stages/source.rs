@@ -93,7 +93,7 @@ pub fn unpack(
         ui::step("unpack", &label);
         let files = unpack_into(archive.path(), &work.join(TREE))?;
         if !series.patches.is_empty() {
-            ui::step("patch", &format!("{label}: {}", ui::counted(series.patches.len() as u64, "patch")));
+            ui::step("patch", &format!("{label}: series of {}", series.patches.len()));
             patches::apply_all(series, &work.join(TREE), &home.log(&format!("patch-{label}"))?)?;
         }
         Ok(Unpacked { files })
