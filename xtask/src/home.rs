@@ -32,7 +32,8 @@ impl Home {
         let root = std::path::absolute(root)?;
         // It becomes part of library paths, whose separator no quoting hides.
         if root.as_os_str().as_encoded_bytes().contains(&b':') {
-            let what = format!("{} cannot hold builds: `:` separates folders in library paths", root.display());
+            let what =
+                format!("{} cannot hold builds: `:` separates folders in library paths", root.display());
             let next = "export PORTBENCH_HOME=/a/folder/without/a/colon";
             return Err(Failure::new(Kind::Usage, what).next(next).into());
         }
