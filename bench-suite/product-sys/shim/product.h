@@ -2,7 +2,6 @@
 #ifndef PB_PRODUCT_H
 #define PB_PRODUCT_H
 
-#include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -14,8 +13,8 @@ extern "C" {
   /* Chooses the implementations for this CPU; to be called first. */                                \
   void pb_##name##_init(void);                                                                       \
   /* InnoDB's CRC-32C of len bytes: as it was chosen, and by table. */                               \
-  uint32_t pb_##name##_crc32c(const uint8_t *data, size_t len);                                      \
-  uint32_t pb_##name##_crc32c_table(const uint8_t *data, size_t len);                                \
+  uint32_t pb_##name##_crc32c(const uint8_t *data, uint64_t len);                                      \
+  uint32_t pb_##name##_crc32c_table(const uint8_t *data, uint64_t len);                                \
   /* Whether crc32c leaves the vector registers alone that it has to; 1 where there are none. */     \
   int32_t pb_##name##_keeps_vector_registers(void);                                                  \
   /* n of NDB's barriers: full, for loads, for stores. */                                            \
@@ -30,8 +29,8 @@ extern "C" {
   /* loaded what was there before: never, if mb() orders a store before a later load. */             \
   uint64_t pb_##name##_store_buffering(uint64_t n);                                                  \
   /* The sum of len / 4 little-endian words by uint4korr; and len / 8 of them by uint8korr. */       \
-  uint64_t pb_##name##_uint4korr(const uint8_t *data, size_t len);                                   \
-  uint64_t pb_##name##_uint8korr(const uint8_t *data, size_t len);                                   \
+  uint64_t pb_##name##_uint4korr(const uint8_t *data, uint64_t len);                                   \
+  uint64_t pb_##name##_uint8korr(const uint8_t *data, uint64_t len);                                   \
   /* The last of n reads of the performance schema's timers. */                                      \
   uint64_t pb_##name##_timer_cycles(uint64_t n);                                                     \
   uint64_t pb_##name##_timer_nanoseconds(uint64_t n);
@@ -40,7 +39,7 @@ PB_VARIANT(released)
 PB_VARIANT(patched)
 
 /* CRC-32 (not C) by the zlib that MySQL brings, for scale. */
-uint32_t pb_zlib_crc32(const uint8_t *data, size_t len);
+uint32_t pb_zlib_crc32(const uint8_t *data, uint64_t len);
 
 #ifdef __cplusplus
 }

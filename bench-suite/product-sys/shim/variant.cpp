@@ -123,9 +123,9 @@ extern "C" {
 
 void PB_DEFINE(init)(void) { ut_crc32_init(); }
 
-uint32_t PB_DEFINE(crc32c)(const uint8_t *data, size_t len) { return ut_crc32(data, len); }
+uint32_t PB_DEFINE(crc32c)(const uint8_t *data, uint64_t len) { return ut_crc32(data, len); }
 
-uint32_t PB_DEFINE(crc32c_table)(const uint8_t *data, size_t len) { return software::crc32(data, len); }
+uint32_t PB_DEFINE(crc32c_table)(const uint8_t *data, uint64_t len) { return software::crc32(data, len); }
 
 int32_t PB_DEFINE(keeps_vector_registers)(void) { return keeps_vector_registers(); }
 
@@ -158,13 +158,13 @@ void PB_DEFINE(innodb_relax)(uint64_t n) {
 
 uint64_t PB_DEFINE(store_buffering)(uint64_t n) { return store_buffering(n); }
 
-uint64_t PB_DEFINE(uint4korr)(const uint8_t *data, size_t len) {
+uint64_t PB_DEFINE(uint4korr)(const uint8_t *data, uint64_t len) {
   uint64_t sum = 0;
   for (size_t at = 0; at + 4 <= len; at += 4) sum += uint4korr(data + at);
   return sum;
 }
 
-uint64_t PB_DEFINE(uint8korr)(const uint8_t *data, size_t len) {
+uint64_t PB_DEFINE(uint8korr)(const uint8_t *data, uint64_t len) {
   uint64_t sum = 0;
   for (size_t at = 0; at + 8 <= len; at += 8) sum += uint8korr(data + at);
   return sum;

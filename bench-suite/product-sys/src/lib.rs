@@ -47,7 +47,7 @@ macro_rules! variant {
         // SAFETY: each function reads the bytes that it is given the length of, keeps no pointer and does not throw.
         Variant { name: $name, $($field: variant!($kind $function)),+ }
     };
-    (bytes $function:ident) => { |data| unsafe { bindings::$function(data.as_ptr(), data.len()) } };
+    (bytes $function:ident) => { |data| unsafe { bindings::$function(data.as_ptr(), data.len() as u64) } };
     (turns $function:ident) => { |n| unsafe { bindings::$function(n) } };
     (asked $function:ident) => { |n| unsafe { bindings::$function(n) } != 0 };
     (told $function:ident) => { || unsafe { bindings::$function() } != 0 };
@@ -93,7 +93,7 @@ pub fn variants() -> Vec<Variant> {
 pub fn zlib_crc32(data: &[u8]) -> Option<u32> {
     #[cfg(product_sources)]
     // SAFETY: it reads the bytes that it is given the length of.
-    return Some(unsafe { bindings::pb_zlib_crc32(data.as_ptr(), data.len()) });
+    return Some(unsafe { bindings::pb_zlib_crc32(data.as_ptr(), data.len() as u64) });
     #[cfg(not(product_sources))]
     {
         let _ = data;

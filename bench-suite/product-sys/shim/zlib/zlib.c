@@ -4,4 +4,4 @@
 
 #include <zlib.h>
 
-uint32_t pb_zlib_crc32(const uint8_t *data, size_t len) { return (uint32_t)crc32(0, data, (uInt)len); }
+uint32_t pb_zlib_crc32(const uint8_t *data, uint64_t len) { return (uint32_t)crc32(0, data, (uInt)len); }
