@@ -274,3 +274,49 @@ inline NDB_TICKS NdbTick_getCurrentTicks() { static NDB_TICKS now; return now +=
 struct Elapsed { Uint64 ms; Uint64 milliSec() const { return ms; } };
 inline Elapsed NdbTick_Elapsed(NDB_TICKS a, NDB_TICKS b) { return {b - a}; }
 ";
+
+/// Compiles a source of NDB's as a cross build does whose probes found no `clock_gettime`.
+#[test]
+fn ndbs_condition_variables_compile_without_clock_gettime_with_their_patch_only() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let stubs = folder.path().join("stubs");
+    fs::create_dir(&stubs).expect("a folder");
+    let compile = |variant: &str, patches: &str| {
+        let tree = folder.path().join(variant);
+        let words = format!(
+            "patch extract --product mysql --patches {patches} -o {} include/ storage/ndb/include/",
+            tree.display()
+        );
+        call(&words.split(' ').collect::<Vec<_>>()).run().expect_code(0);
+        // What configure would write.
+        let types = fs::read_to_string(tree.join("storage/ndb/include/ndb_types.h.in")).expect("a header");
+        let with_sizes = SIZES.iter().fold(types, |text, (name, bytes)| {
+            text.replace(&format!("@NDB_SIZEOF_{name}@"), &bytes.to_string())
+        });
+        let sizes = SIZES.map(|(name, bytes)| format!("#define SIZEOF_{name} {bytes}\n")).concat();
+        let write = |name: &str, text: &str| fs::write(stubs.join(name), text).expect("a header");
+        write("ndb_types.h", &with_sizes);
+        write("my_config.h", &format!("#define HAVE_UNISTD_H 1\n{sizes}"));
+        write("ndb_config.h", "");
+        write(
+            "EventLogger.hpp",
+            "struct EventLogger { void info(const char *, ...); };\nextern EventLogger *g_eventLogger;\n",
+        );
+        let mut compiler = Command::new("c++");
+        compiler.args(["-std=c++20", "-w", "-fsyntax-only"]).arg(format!("-I{}", stubs.display()));
+        for include in ["include", ".", "storage/ndb/include", "storage/ndb/include/portlib"] {
+            compiler.arg(format!("-I{}", tree.join(include).display()));
+        }
+        let source = tree.join("storage/ndb/src/common/portlib/NdbCondition.cpp");
+        let output = compiler.arg(source).output().expect("c++");
+        (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (compiles, said) = compile("patched", "all");
+    assert!(compiles, "{said}");
+    let (compiles, said) = compile("released", "all,-0015");
+    assert!(!compiles && said.contains("gettimeofday"), "{said}");
+}
+
+/// C's types where a pointer has 64 bits, in bytes.
+const SIZES: [(&str, u32); 6] =
+    [("CHAR", 1), ("CHARP", 8), ("INT", 4), ("SHORT", 2), ("LONG", 8), ("LONG_LONG", 8)];

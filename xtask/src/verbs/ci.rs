@@ -44,6 +44,8 @@ enum Job {
     Mysql,
     /// NDB's own tests on the hardest target, emulated; not part of the default.
     Port,
+    /// Whole builds and servers with a patch and without it; not part of the default.
+    Patched,
     /// Every product for every target from source; not part of the default: hours.
     Cross,
     /// Every target on every machine, from source, and what takes as long; not part of the default.
@@ -68,6 +70,7 @@ const END_TO_END: [&str; 10] = [
 const CLUSTER: [&str; 2] = ["cluster", "flexasync"];
 const MYSQL: [&str; 1] = ["mysql"];
 const PORT: [&str; 1] = ["ndb_port"];
+const PATCHED: [&str; 1] = ["patched"];
 #[cfg(test)]
 const MATRIX: [&str; 1] = ["matrix"];
 
@@ -129,6 +132,7 @@ fn steps(job: Job) -> Result<Vec<Command>> {
         Job::Cluster => vec![end_to_end(&cargo, &CLUSTER)?],
         Job::Mysql => vec![end_to_end(&cargo, &MYSQL)?],
         Job::Port => vec![end_to_end(&cargo, &PORT)?],
+        Job::Patched => vec![end_to_end(&cargo, &PATCHED)?],
         Job::Cross => {
             prepare()?;
             let (products, targets) = (Product::names()?.join(","), Target::names()?.join(","));
@@ -207,7 +211,7 @@ mod tests {
 
     #[test]
     fn every_file_of_end_to_end_tests_belongs_to_one_job() {
-        let mut named: Vec<&str> = [&END_TO_END[..], &CLUSTER, &MYSQL, &PORT, &MATRIX].concat();
+        let mut named: Vec<&str> = [&END_TO_END[..], &CLUSTER, &MYSQL, &PORT, &PATCHED, &MATRIX].concat();
         named.sort_unstable();
         let entries = std::fs::read_dir(repository().join("tests/tests")).unwrap();
         let stem = |path: std::path::PathBuf| path.file_stem().unwrap().to_string_lossy().into_owned();
