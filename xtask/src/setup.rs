@@ -17,8 +17,10 @@ use crate::{debian, ui};
 const ALWAYS: [(&str, &str); 1] = [("ca-certificates", "downloads over https")];
 
 /// Debian packages that the unit tests need, with why.
-pub const FOR_UNIT_TESTS: [(&str, &str); 1] =
-    [("libclang1-14", "the bindings of the NDB API, made anew and compared")];
+pub const FOR_UNIT_TESTS: [(&str, &str); 2] = [
+    ("e2fsprogs", "a guest's disk, made and filled"),
+    ("libclang1-14", "the bindings of the NDB API, made anew and compared"),
+];
 
 /// Debian packages that the end-to-end tests need beyond what they test, with why.
 pub const FOR_TESTS: [(&str, &str); 5] = [

@@ -13,7 +13,13 @@ use crate::stage::{Leftover, Stage};
 use crate::ui;
 
 /// Raised when this file makes another image of the same bundle.
-const RECIPE: u32 = 1;
+const RECIPE: u32 = 2;
+
+/// Bytes of the file system's blocks, said to mke2fs: it takes smaller ones on a small disk.
+const BLOCK_BYTES: u64 = 4096;
+
+/// Bytes of an inode, said to mke2fs.
+const INODE_BYTES: u64 = 256;
 
 /// Room in the bundle's image for what the file system itself needs, in bytes, beside a tenth of the files' size.
 const SPARE_BYTES: u64 = 16 << 20;
@@ -26,21 +32,33 @@ pub fn of_bundle(home: &Home, label: &str, key: &str, folder: &Path) -> Result<P
         home.need_space(bytes + bytes / 10 + SPARE_BYTES, "the guest's disk")?;
         ui::step("image", &format!("{label}, {} MiB", bytes >> 20));
         let image = work.join(IMAGE);
-        let size = sparse(&image, bytes + bytes / 10 + SPARE_BYTES)?;
-        let inodes = (files + 64).to_string();
-        let log = home.log("mke2fs")?;
-        let program = mke2fs()?;
-        let sh = Shell::new()?;
-        // Read only: no journal, nothing reserved. Every file belongs to root, whoever we are.
-        Logged { name: "mke2fs", log: &log, next: "see the log" }.run(cmd!(
-            sh,
-            "{program} -q -F -t ext4 -O ^has_journal -m 0 -N {inodes} -E root_owner=0:0 -d {folder} {image} {size}"
-        ))
+        populate(home, folder, &image, bytes + bytes / 10 + SPARE_BYTES, files)
     })?;
     Ok(done.folder.join(IMAGE))
 }
 
 const IMAGE: &str = "bundle.ext4";
+
+/// Makes an image of that many bytes with room for that many files, and copies a folder into it.
+fn populate(home: &Home, folder: &Path, image: &Path, bytes: u64, files: u64) -> Result<()> {
+    let size = sparse(image, bytes)?;
+    let (block, inode, inodes) =
+        (BLOCK_BYTES.to_string(), INODE_BYTES.to_string(), inodes(bytes, files).to_string());
+    let (log, program) = (home.log("mke2fs")?, mke2fs()?);
+    let sh = Shell::new()?;
+    // Read only: no journal, nothing reserved. Every file belongs to root, whoever we are.
+    let words = ["-q", "-F", "-t", "ext4", "-O", "^has_journal", "-m", "0", "-E", "root_owner=0:0"];
+    Logged { name: "mke2fs", log: &log, next: "see the log" }
+        .run(cmd!(sh, "{program} {words...} -b {block} -I {inode} -N {inodes} -d {folder} {image} {size}"))
+}
+
+/// How many inodes to ask for: mke2fs deals them out to the disk's groups of blocks in whole blocks and leaves out
+/// what is over, so that each group may have almost a block of them less.
+fn inodes(bytes: u64, files: u64) -> u64 {
+    const RESERVED: u64 = 64;
+    let group_bytes = BLOCK_BYTES * BLOCK_BYTES * 8;
+    files + RESERVED + bytes.div_ceil(group_bytes) * (BLOCK_BYTES / INODE_BYTES)
+}
 
 /// Makes an empty data disk that belongs to a user of the guest.
 pub fn of_data(home: &Home, image: &Path, mib: u32, user: u32) -> Result<()> {
@@ -78,7 +96,6 @@ fn sparse(image: &Path, bytes: u64) -> Result<String> {
 
 /// Bytes, each file rounded up to whole blocks, and number of all that a folder holds.
 fn measure(folder: &Path) -> Result<(u64, u64)> {
-    const BLOCK: u64 = 4096;
     let (mut bytes, mut files) = (0, 0);
     let mut open = vec![folder.to_path_buf()];
     while let Some(folder) = open.pop() {
@@ -86,11 +103,39 @@ fn measure(folder: &Path) -> Result<(u64, u64)> {
             let entry = entry?;
             let metadata = entry.metadata()?;
             files += 1;
-            bytes += metadata.len().next_multiple_of(BLOCK);
+            bytes += metadata.len().next_multiple_of(BLOCK_BYTES);
             if metadata.is_dir() {
                 open.push(entry.path());
             }
         }
     }
     Ok((bytes, files))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_has_room_for_every_file_of_a_bundle_however_large() {
+        let folder = tempfile::tempdir().unwrap();
+        let (bundle, home) = (folder.path().join("bundle"), Home::at(folder.path().join("home")));
+        fs::create_dir(&bundle).unwrap();
+        (0..191).for_each(|file| fs::write(bundle.join(file.to_string()), "x").unwrap());
+        // Of 192 MiB and of 1 GiB: as many groups of blocks as there are make inodes go missing.
+        for mib in [192, 1024] {
+            let image = folder.path().join(format!("{mib}.ext4"));
+            populate(&home, &bundle, &image, mib << 20, 191).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_folder_is_measured_in_whole_blocks() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("below")).unwrap();
+        fs::write(folder.path().join("below/file"), vec![0; 5000]).unwrap();
+        let (bytes, files) = measure(folder.path()).unwrap();
+        assert_eq!(files, 2);
+        assert!(bytes >= 8192 && bytes.is_multiple_of(BLOCK_BYTES), "{bytes}");
+    }
 }
