@@ -109,6 +109,11 @@ pub fn alone(topology: &Topology) -> Vec<Problem> {
     if let (Some(_), Some(config)) = (&threads.max_no_of_execution_threads, &threads.thread_config) {
         say(config.span(), "both `thread-config` and `max-no-of-execution-threads`: NDB takes one".into());
     }
+    if let Some(config) = &threads.thread_config
+        && let Some(why) = no_line_of_config_ini("ThreadConfig", &config.get_ref().as_str().into())
+    {
+        say(config.span(), why);
+    }
     for (role, node) in topology.nodes() {
         machine_and_place(node, &mut say);
         if role == Role::Sql {
@@ -120,8 +125,27 @@ pub fn alone(topology: &Topology) -> Vec<Problem> {
         if let Some(ours) = OURS.iter().find(|ours| ours.eq_ignore_ascii_case(name)) {
             say(value.span(), format!("`{ours}` is not for `config`: it follows from the rest of the file"));
         }
+        if let Some(why) = no_line_of_config_ini(name, value.get_ref()) {
+            say(value.span(), why);
+        }
     }
     found
+}
+
+/// Why a parameter and its value are not one line of `config.ini`; more lines could say anything of any node.
+fn no_line_of_config_ini(name: &str, value: &toml::Value) -> Option<String> {
+    if name.is_empty() || !name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_') {
+        return Some(format!("{name:?} is no parameter's name"));
+    }
+    match value {
+        toml::Value::Array(_) | toml::Value::Table(_) => {
+            Some(format!("`{name}` is one value: a number, true or false, or text"))
+        }
+        toml::Value::String(text) if text.chars().any(char::is_control) => {
+            Some(format!("the value of `{name}` holds a line end or another control character"))
+        }
+        _ => None,
+    }
 }
 
 fn machine_and_place(node: &Node, say: &mut impl FnMut(Range<usize>, String)) {

@@ -123,6 +123,17 @@ fn what_follows_from_the_file_is_not_for_config() {
 }
 
 #[test]
+fn a_parameter_is_one_line_of_config_ini() {
+    let told = |line: &str| refusal(&format!("{}\n[config]\n{line}\n", small()), &here());
+    let line_end = told("NoOfTables = \"5\\n[ndbd]\"");
+    assert!(line_end.contains("the value of `NoOfTables` holds a line end"), "{line_end}");
+    assert!(told("\"A\\nB\" = 5").contains("is no parameter's name"));
+    assert!(told("NoOfTables = { x = 1 }").contains("`NoOfTables` is one value"));
+    let threads = said("[threads]", "[threads]\nthread-config = \"main\\nA=1\"");
+    assert!(threads.contains("the value of `ThreadConfig` holds a line end"), "{threads}");
+}
+
+#[test]
 fn numa_nodes_are_counted_round() {
     let (numa, around) = (Topology::load("numa").unwrap(), here());
     let mut facts = around.facts["local"].clone();
