@@ -23,7 +23,8 @@ fn mysql_without_a_patch_of_its_configuration_is_refused_before_it_compiles() {
     mysql_without("0003").expect_code(4).expect_said(&["none of HAVE_PAUSE_INSTRUCTION"]);
 }
 
-/// Hides the files of an internal temporary table from who opens them; who makes them sees them.
+/// Hides the files of an internal temporary table from who opens them, once the file `SWITCH` is there: making a data
+/// folder needs such tables too. Who makes them sees them.
 const HIDES: &str = r##"
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -31,13 +32,15 @@ const HIDES: &str = r##"
 #include <fcntl.h>
 #include <stdarg.h>
 #include <string.h>
+#include <unistd.h>
 #define OPEN(NAME)                                                              \
   int NAME(const char *path, int flags, ...) {                                  \
     va_list more;                                                               \
     va_start(more, flags);                                                      \
     int mode = flags & (O_CREAT | __O_TMPFILE) ? va_arg(more, int) : 0;         \
     va_end(more);                                                               \
-    if (!(flags & O_CREAT) && strstr(path, "#sql") && strstr(path, ".MA")) {    \
+    int hidden = !(flags & O_CREAT) && strstr(path, "#sql") && strstr(path, ".MA"); \
+    if (hidden && !access(SWITCH, F_OK)) {                                      \
       errno = ENOENT;                                                           \
       return -1;                                                                \
     }                                                                           \
@@ -80,12 +83,15 @@ fn a_temporary_table_that_cannot_be_opened_ends_mariadb_without_its_patch_only()
     let (source, library) = (folder.path().join("hides.c"), folder.path().join("libhides.so"));
     fs::write(&source, HIDES).expect("a file");
     let mut compiler = Command::new("cc");
+    let switch = folder.path().join("hide");
+    compiler.arg(format!("-DSWITCH=\"{}\"", switch.display()));
     compiler.args(["-shared", "-fPIC", "-O2", "-o"]).arg(&library).arg(&source).arg("-ldl");
     assert!(compiler.status().expect("cc").success());
     // A column this long is in no table in memory.
     let sql = "SELECT LENGTH(x) FROM (SELECT REPEAT('a', 70000) AS x UNION SELECT REPEAT('b', 70000)) AS t";
 
     let server = Server::start("all", &library);
+    fs::write(&switch, "").expect("a file");
     let refused = server.says(sql);
     let why = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(!refused.status.success() && why.contains("#sql") && why.contains("Errcode: 2"), "{why}");
@@ -94,7 +100,9 @@ fn a_temporary_table_that_cannot_be_opened_ends_mariadb_without_its_patch_only()
     server.running.signal(Signal::INT);
     server.running.end().expect_code(0);
 
+    fs::remove_file(&switch).expect("it is there");
     let server = Server::start("all,-0001", &library);
+    fs::write(&switch, "").expect("a file");
     let lost = server.says(sql);
     let why = String::from_utf8_lossy(&lost.stderr).into_owned();
     assert!(why.contains("Lost connection"), "{why}");
