@@ -57,9 +57,23 @@ pub struct Ended {
 
 /// A call that goes on.
 pub struct Running {
-    child: Child,
+    /// None once [`Running::end`] has it.
+    child: Option<Child>,
     /// What its processes carry in their environment.
     pub mark: String,
+}
+
+impl Drop for Running {
+    /// A test that failed leaves none behind.
+    fn drop(&mut self) {
+        let Some(mut child) = self.child.take() else { return };
+        if matches!(child.try_wait(), Ok(None)) {
+            kill(child.id(), rustix::process::Signal::INT);
+            // One that is stopped is deaf until it goes on.
+            kill(child.id(), rustix::process::Signal::CONT);
+        }
+        let _ = child.wait_with_output();
+    }
 }
 
 /// A call of `xtask` with these arguments.
@@ -99,7 +113,7 @@ impl Call {
     /// Starts it; its output is kept for [`Running::end`].
     pub fn start(mut self) -> Running {
         self.command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        Running { child: self.command.spawn().expect("xtask starts"), mark: self.mark }
+        Running { child: Some(self.command.spawn().expect("xtask starts")), mark: self.mark }
     }
 }
 
@@ -136,14 +150,18 @@ impl Ended {
 }
 
 impl Running {
+    fn child(&mut self) -> &mut Child {
+        self.child.as_mut().expect("only its end takes it")
+    }
+
     /// Process id of `xtask` itself.
     pub fn id(&self) -> u32 {
-        self.child.id()
+        self.child.as_ref().expect("only its end takes it").id()
     }
 
     /// The next line of its standard output, which is then no part of [`Running::end`]'s; empty where it has ended.
     pub fn next_line(&mut self) -> String {
-        let stdout = self.child.stdout.as_mut().expect("its output is kept");
+        let stdout = self.child().stdout.as_mut().expect("its output is kept");
         let mut line = Vec::new();
         let mut byte = [0];
         // Not a byte further: the rest is for the end.
@@ -155,22 +173,23 @@ impl Running {
 
     /// Sends a signal to `xtask` alone.
     pub fn signal(&self, signal: rustix::process::Signal) {
-        kill(self.child.id(), signal);
+        kill(self.id(), signal);
     }
 
     /// Whether it has ended.
     pub fn has_ended(&mut self) -> bool {
-        self.child.try_wait().expect("a child can be asked").is_some()
+        self.child().try_wait().expect("a child can be asked").is_some()
     }
 
     /// Waits for its end.
-    pub fn end(self) -> Ended {
-        Ended::from(self.child.wait_with_output().expect("a child can be waited for"))
+    pub fn end(mut self) -> Ended {
+        let child = self.child.take().expect("only its end takes it");
+        Ended::from(child.wait_with_output().expect("a child can be waited for"))
     }
 
     /// Processes that this call started and that live, `xtask` itself left out: id and command line.
     pub fn children(&self) -> Vec<(u32, String)> {
-        marked(&self.mark).into_iter().filter(|(id, _)| *id != self.child.id()).collect()
+        marked(&self.mark).into_iter().filter(|(id, _)| *id != self.id()).collect()
     }
 
     /// Waits until one of its processes has `part` in its command line; its id.

@@ -66,7 +66,7 @@ struct Said {
 
 /// A cluster of a target, up until it is dropped.
 struct Cluster {
-    running: Option<Running>,
+    running: Running,
     /// The variable by which programs find it.
     connect: String,
     /// How a program of the bundle is started, up to its folder in the bundle.
@@ -90,7 +90,7 @@ impl Cluster {
             let ended = running.end();
             panic!("it is not up, it said `{export}`, `{client}`:\n{}", ended.stderr);
         };
-        Cluster { connect: connect.into(), prefix: prefix.into(), running: Some(running) }
+        Cluster { connect: connect.into(), prefix: prefix.into(), running }
     }
 
     /// Starts a program of the bundle in a folder; it ends by itself after ten minutes at the latest.
@@ -113,22 +113,11 @@ impl Cluster {
     }
 
     /// Ends it in good order.
-    fn stop(mut self) {
-        let running = self.running.take().expect("it is up");
-        running.signal(Signal::INT);
-        let mark = running.mark.clone();
-        running.end().expect_code(0);
+    fn stop(self) {
+        self.running.signal(Signal::INT);
+        let mark = self.running.mark.clone();
+        self.running.end().expect_code(0);
         expect_nothing_left(&mark);
-    }
-}
-
-impl Drop for Cluster {
-    /// A test that failed leaves none behind either.
-    fn drop(&mut self) {
-        if let Some(running) = self.running.take() {
-            running.signal(Signal::INT);
-            running.end();
-        }
     }
 }
 
