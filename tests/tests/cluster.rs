@@ -210,8 +210,10 @@ fn a_port_in_use_is_told() {
     let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let port = taken.local_addr().expect("an address").port();
     let folder = temporary();
-    let file = topology(folder.path(), |text| text.replace("id = 145", &format!("id = 145\nport = {port}")));
-    end(serve(&["--topology", &file]).start()).expect_code(33).expect_said(&["its port is in use"]);
+    for node in ["id = 145\n", "id = 2\n"] {
+        let file = topology(folder.path(), |text| text.replace(node, &format!("{node}port = {port}\n")));
+        end(serve(&["--topology", &file]).start()).expect_code(33).expect_said(&["its port is in use"]);
+    }
 }
 
 #[test]

@@ -9,12 +9,12 @@ use model::message::Measurement;
 use model::record::{Line, Outcome};
 use portbench_tests::record::{Record, bench};
 use portbench_tests::sshd::own_target;
-use portbench_tests::{call, expect_nothing_left, kill, read_record, record_files, records};
+use portbench_tests::{Ended, call, expect_nothing_left, kill, read_record, record_files, records};
 use rustix::process::Signal;
 
 const PHASES: [&str; 5] = ["insert", "read", "update", "read-updated", "delete"];
 
-fn flexasync(more: &[&str]) -> (portbench_tests::Ended, Vec<Record>) {
+fn flexasync(more: &[&str]) -> (Ended, Vec<Record>) {
     let target = own_target();
     let mut words = vec!["--product", "ndb", "--target", &target, "--on", "local", "--duration-s", "0.5"];
     words.extend(more);
@@ -130,6 +130,20 @@ fn memory_that_is_full_in_mid_run_is_told_with_ndbs_code_and_what_to_do() {
 
 #[test]
 fn a_data_node_that_is_killed_in_mid_run_ends_it_with_the_reason_and_nothing_left() {
+    ended_in_mid_run_by(Signal::KILL).expect_said(&["error: data node 2 ended in mid-run"]);
+}
+
+#[test]
+fn a_data_node_that_does_not_answer_is_named_before_what_the_client_says() {
+    let ended = ended_in_mid_run_by(Signal::STOP);
+    ended.expect_said(&[
+        "error: data node 2 does not answer, though its process is there",
+        "in consequence: ",
+    ]);
+}
+
+/// A run whose node 2 gets a signal once the load has begun: lost, as its record says too.
+fn ended_in_mid_run_by(signal: Signal) -> Ended {
     let (target, folder) = (own_target(), records());
     let into = folder.path().display().to_string();
     let words = ["bench", "--product", "ndb", "--target", &target, "--on", "local", "--duration-s", "600"];
@@ -143,11 +157,12 @@ fn a_data_node_that_is_killed_in_mid_run_ends_it_with_the_reason_and_nothing_lef
         assert!(std::time::Instant::now() < until, "no load");
         std::thread::sleep(Duration::from_millis(200));
     }
-    kill(node, Signal::KILL);
+    kill(node, signal);
     let mark = running.mark.clone();
-    running.end().expect_code(35).expect_said(&["node 2"]);
+    let ended = running.end().expect_code(35).expect_log_and_next();
     expect_nothing_left(&mark);
     let record = read_record(&record_files(folder.path())[0]);
     let Some(Line::End { outcome, error: Some(error), .. }) = record.last() else { panic!("no end") };
     assert_eq!((*outcome, error.kind.as_str()), (Outcome::Failed, "server-lost"));
+    ended
 }

@@ -137,6 +137,21 @@ pub fn impossible(name: &Name, target: &Target, choices: &Choices) -> Result<Opt
     })
 }
 
+/// Refuses a machine that a target's programs can never run on.
+pub fn refuse_impossible(name: &Name, target: &Target, choices: &Choices) -> Result<()> {
+    let Some(why) = impossible(name, target, choices)? else { return Ok(()) };
+    Err(Failure::new(Kind::WrongMachine, why).next("cargo xtask targets shows what runs here").into())
+}
+
+/// What is known of a machine before it is up: this host's facts, and those that a guest is given.
+pub fn foreseen(name: &Name, target: &Target, choices: &Choices) -> Option<Facts> {
+    match name {
+        Name::Local | Name::QemuUser => Some(host::here()),
+        Name::QemuSystem => target.guest.as_ref().map(|table| choices.guest.facts(table)),
+        Name::Ssh(_) => None,
+    }
+}
+
 /// Refuses a machine on which no data folder outlives its server.
 pub fn keeps_data(name: &Name) -> Result<()> {
     if *name != Name::QemuSystem {

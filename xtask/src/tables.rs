@@ -40,6 +40,21 @@ pub fn load<T: DeserializeOwned>(folder: &Path, what: &str, name: &str) -> Resul
     read(&folder.join(format!("{name}.toml")))
 }
 
+/// The text of a file that a person named; `next`: what to do where it is none.
+///
+/// # Errors
+/// A pipe or a device is refused too: reading it may never end.
+pub fn text_of(file: &Path, next: &str) -> Result<String> {
+    let refused = |why: &dyn std::fmt::Display| {
+        Failure::new(Kind::Usage, format!("cannot read {}: {why}", file.display())).next(next)
+    };
+    let kind = std::fs::metadata(file).map_err(|error| refused(&error))?;
+    if !kind.is_file() {
+        return Err(refused(&"it is no regular file").into());
+    }
+    Ok(std::fs::read_to_string(file).map_err(|error| refused(&error))?)
+}
+
 /// Reads one table file.
 pub fn read<T: DeserializeOwned>(file: &Path) -> Result<T> {
     let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
@@ -49,6 +64,12 @@ pub fn read<T: DeserializeOwned>(file: &Path) -> Result<T> {
 /// Reads the text of a table file: what is wrong is answered with file, line and, for a misspelt key, the nearest one.
 pub fn parse<T: DeserializeOwned>(file: &Path, text: &str) -> std::result::Result<T, Failure> {
     toml::from_str(text).map_err(|error| {
+        let whole = error.span().is_none_or(|span| span.start == 0);
+        if whole && error.message().starts_with("missing field") {
+            // It is missing everywhere, not in the first line.
+            let what = format!("{}: {}", file.display(), error.message());
+            return Failure::new(Kind::Usage, what).next("add it to the file");
+        }
         let near = unknown_key(error.message()).map(|(key, known)| nearest(&key, &known)).unwrap_or_default();
         let hint = near.first().map(|key| format!("did you mean `{key}`?\n")).unwrap_or_default();
         // The parser's own message shows line, column and the line itself.

@@ -66,6 +66,10 @@ pub struct Error {
 
 impl Error {
     pub(crate) fn of(error: &pbndb_error) -> Self {
+        if error.code == 0 {
+            // It failed and names no error of its own: memory, as a rule.
+            return Error::own("the NDB API failed and gave no reason; the client may be out of memory");
+        }
         let text = CStr::from_bytes_until_nul(&error.message).map(|text| text.to_string_lossy().into_owned());
         Error {
             code: error.code,

@@ -22,6 +22,13 @@ const PLAIN: [(&str, Name); 3] =
     [("local", Name::Local), ("qemu-user", Name::QemuUser), ("qemu-system", Name::QemuSystem)];
 const SSH: &str = "ssh:";
 
+impl Name {
+    /// Whether its programs are processes of this host, natively or emulated.
+    pub fn is_this_host(&self) -> bool {
+        matches!(self, Name::Local | Name::QemuUser)
+    }
+}
+
 impl FromStr for Name {
     type Err = String;
 

@@ -81,10 +81,7 @@ impl Machine for QemuSystem<'_> {
     fn connect(&self, deployed: &Deployed) -> Result<Box<dyn Link>> {
         let target = self.toolchain.target();
         let usual = stage::of(target)?;
-        let mut table = usual.clone();
-        table.memory_mib = self.options.guest_memory_mib.unwrap_or(table.memory_mib);
-        table.cpus = self.options.guest_cpus.unwrap_or(table.cpus);
-        table.console = self.options.guest_console.clone().unwrap_or(table.console);
+        let table = self.options.over(usual);
         let parts = self.parts()?;
         let emulator = EmulatorFacts {
             program: parts.emulator.name(),

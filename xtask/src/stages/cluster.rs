@@ -121,6 +121,10 @@ impl Watched for Cluster {
         last_words(&mut self.nodes)?;
         Ok(Some(diagnose::failure(&mut self.nodes, &mut self.errors, diagnose::When::Running)?))
     }
+
+    fn silent(&mut self) -> Result<Option<Failure>> {
+        diagnose::silent(&mut self.nodes)
+    }
 }
 
 /// The first node that has ended, and how.

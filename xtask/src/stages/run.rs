@@ -25,10 +25,17 @@ const BESIDES: Duration = Duration::from_secs(60);
 /// How long a client may take to say its last words after the server is gone or Ctrl-C came.
 const LAST_WORDS: Duration = Duration::from_secs(15);
 
+/// How much later than the client the nodes of a cluster may notice that one of them does not answer.
+const NOTICED: Duration = Duration::from_secs(5);
+
 /// What a workload cannot do without.
 pub trait Watched {
     /// The failure of what has ended although nobody asked it to; `None` while it lives.
     fn lost(&mut self) -> Result<Option<Failure>>;
+    /// The failure of a part that lives, but answers nobody; `None` where no other part says so.
+    fn silent(&mut self) -> Result<Option<Failure>> {
+        Ok(None)
+    }
 }
 
 /// A workload to be run.
@@ -81,7 +88,13 @@ pub fn run(
     let last = Watch { workload, label: &label }.run(command, &request, watched, record)?;
     match last {
         Message::Finished(measurement) => Ok(*measurement),
-        Message::Failed(failed) => Err(failure(&failed, workload, &label).into()),
+        Message::Failed(failed) => {
+            let failure = failure(&failed, workload, &label);
+            match failed.kind {
+                FailedKind::ServerLost => Err(caused(failure, watched)?.into()),
+                _ => Err(failure.into()),
+            }
+        }
         _ => Err(Failure::new(
             Kind::StageFailed,
             format!("{label}: the load generator ended without a result"),
@@ -100,6 +113,21 @@ pub fn first_lost(watched: &mut [&mut dyn Watched]) -> Result<Option<Failure>> {
         }
     }
     Ok(None)
+}
+
+/// Why the client lost what it talked to, where others of a cluster notice the same a moment later.
+fn caused(failure: Failure, watched: &mut [&mut dyn Watched]) -> Result<Failure> {
+    let until = Instant::now() + NOTICED;
+    while Instant::now() < until && !interrupt::requested() {
+        for one in watched.iter_mut() {
+            if let Some(cause) = one.lost()?.map_or_else(|| one.silent(), |lost| Ok(Some(lost)))? {
+                let what = format!("{}\nin consequence: {}", cause.what, failure.what);
+                return Ok(Failure { what, ..cause });
+            }
+        }
+        std::thread::sleep(TICK);
+    }
+    Ok(failure)
 }
 
 struct Watch<'a> {
@@ -246,6 +274,7 @@ fn failure(failed: &Failed, workload: &Workload, label: &str) -> Failure {
         (FailedKind::Full, _) => {
             "give the data nodes more memory (`data-memory` of the topology), or the suite fewer rows"
         }
+        (FailedKind::Interrupted, None) => "run it again: nothing was measured yet",
         (_, Some(_)) => "the record holds what was measured until then: cargo xtask show",
         (_, None) => "read the log; then run it again",
     };

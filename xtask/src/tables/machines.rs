@@ -63,10 +63,7 @@ pub fn file(named: Option<&Path>) -> Result<PathBuf> {
 
 /// Reads one machine of the file; an unknown name gets the nearest ones.
 pub fn load(file: &Path, name: &str) -> Result<SshMachine> {
-    let text = std::fs::read_to_string(file).map_err(|error| {
-        Failure::new(Kind::Usage, format!("cannot read {}: {error}", file.display()))
-            .next("name another with --machines")
-    })?;
+    let text = super::text_of(file, "name another with --machines")?;
     let machines: BTreeMap<String, SshMachine> =
         parse(file, &text).map_err(|failure| no_secret(failure, &text))?;
     let known: Vec<String> = machines.keys().cloned().collect();

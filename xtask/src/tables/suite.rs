@@ -163,6 +163,24 @@ pub struct Planned {
     pub load: Load,
 }
 
+impl Planned {
+    /// Takes another number of connections than the suite's.
+    ///
+    /// # Errors
+    /// `flexasync` has a thread for each, and fewer can be.
+    pub fn connect(&mut self, connections: Option<u32>) -> Result<()> {
+        let Some(connections) = connections else { return Ok(()) };
+        if matches!(self.workload, Workload::Flexasync(_)) && connections > MAX_THREADS {
+            let what = format!(
+                "--connections {connections}: flexasync has a thread for each, at most {MAX_THREADS}"
+            );
+            return Err(Failure::new(Kind::Usage, what).next("ask for fewer").into());
+        }
+        self.load.connections = connections;
+        Ok(())
+    }
+}
+
 impl Suite {
     /// Reads the suite `name`.
     pub fn load(name: &str) -> Result<Self> {
@@ -380,6 +398,16 @@ mod tests {
             message.contains("at line 5, column") && message.contains("a workload at least"),
             "{message}"
         );
+    }
+
+    #[test]
+    fn flexasync_takes_no_more_threads_by_the_flag_than_by_its_suite() {
+        for (suite, most) in [("flexasync", MAX_THREADS), ("smoke", MAX_CONNECTIONS)] {
+            let mut planned = Suite::load(suite).unwrap().plan(&[]).unwrap().remove(0);
+            planned.connect(Some(most)).unwrap();
+            assert_eq!(planned.load.connections, most);
+            assert_eq!(planned.connect(Some(most + 1)).is_err(), suite == "flexasync");
+        }
     }
 
     #[test]

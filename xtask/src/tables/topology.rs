@@ -1,14 +1,16 @@
 //! A topology: the nodes of an NDB Cluster and what each runs with, as its file in `xtask/topologies`, or one of the
 //! user's, says.
 
+mod around;
 mod check;
 mod ini;
 mod size;
+mod values;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use model::CpuList;
 use model::facts::Facts;
 use serde::{Deserialize, Serialize};
@@ -18,7 +20,7 @@ use crate::failure::{Failure, Kind};
 use crate::home::repository;
 use crate::machines::name::Name;
 
-pub use check::Around;
+pub use around::Around;
 pub use ini::At;
 pub use size::Size;
 
@@ -32,6 +34,9 @@ pub struct Topology {
     /// The file; not in the file.
     #[serde(skip)]
     pub file: PathBuf,
+    /// The text that it was read from; not in the file.
+    #[serde(skip)]
+    text: String,
     /// One line for people.
     pub description: String,
     /// Copies of each row.
@@ -101,7 +106,17 @@ pub struct RedoLog {
     /// `FragmentLogFileSize`.
     pub fragment_log_file_size: Option<Spanned<Size>>,
     /// `InitFragmentLogFiles`: `SPARSE` or `FULL`.
-    pub init_fragment_log_files: Option<String>,
+    pub init_fragment_log_files: Option<Initial>,
+}
+
+/// How the files of a redo log are made.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Initial {
+    /// Of their length, but empty.
+    Sparse,
+    /// Written throughout.
+    Full,
 }
 
 /// Limits, in milliseconds, exactly as given.
@@ -109,21 +124,21 @@ pub struct RedoLog {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Limits {
     /// `HeartbeatIntervalDbDb`.
-    pub heartbeat_db_db_ms: Option<u32>,
+    pub heartbeat_db_db_ms: Option<Spanned<u32>>,
     /// `HeartbeatIntervalDbApi`.
-    pub heartbeat_db_api_ms: Option<u32>,
+    pub heartbeat_db_api_ms: Option<Spanned<u32>>,
     /// `TimeBetweenWatchDogCheck`.
-    pub watchdog_ms: Option<u32>,
+    pub watchdog_ms: Option<Spanned<u32>>,
     /// `TimeBetweenWatchDogCheckInitial`.
-    pub watchdog_initial_ms: Option<u32>,
+    pub watchdog_initial_ms: Option<Spanned<u32>>,
     /// `TransactionDeadlockDetectionTimeout`.
-    pub deadlock_ms: Option<u32>,
+    pub deadlock_ms: Option<Spanned<u32>>,
     /// `ArbitrationTimeout`.
-    pub arbitration_ms: Option<u32>,
+    pub arbitration_ms: Option<Spanned<u32>>,
     /// `ConnectCheckIntervalDelay`.
-    pub connect_check_ms: Option<u32>,
+    pub connect_check_ms: Option<Spanned<u32>>,
     /// `StartPartialTimeout`.
-    pub start_partial_ms: Option<u32>,
+    pub start_partial_ms: Option<Spanned<u32>>,
 }
 
 /// A node.
@@ -200,7 +215,7 @@ impl Topology {
     /// Reads a topology: a file, where the name ends with `.toml` or has a `/`, else one of `xtask/topologies`.
     ///
     /// # Errors
-    /// What can be told of the file alone is checked: see [`Topology::problems`] for the rest.
+    /// What can be told of the file alone is checked: see [`Topology::check`] for the rest.
     pub fn load(name: &str) -> Result<Self> {
         let file = if name.ends_with(".toml") || name.contains('/') {
             PathBuf::from(name)
@@ -212,10 +227,7 @@ impl Topology {
             }
             folder().join(format!("{name}.toml"))
         };
-        let text = std::fs::read_to_string(&file).map_err(|error| {
-            Failure::new(Kind::Usage, format!("cannot read {}: {error}", file.display()))
-                .next("name a file, or one of: cargo xtask topology")
-        })?;
+        let text = super::text_of(&file, "name a file, or one of: cargo xtask topology")?;
         Self::parse(&file, &text)
     }
 
@@ -224,6 +236,7 @@ impl Topology {
         let mut topology: Topology = super::parse(file, text)?;
         topology.name = file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
         topology.file = std::path::absolute(file).unwrap_or_else(|_| file.to_path_buf());
+        topology.text = text.to_string();
         check::refuse(file, text, check::alone(&topology))?;
         Ok(topology)
     }
@@ -235,9 +248,7 @@ impl Topology {
 
     /// Fails with each thing, by line, that cannot work where it is to run.
     pub fn check(&self, around: &Around) -> Result<()> {
-        let text = std::fs::read_to_string(&self.file)
-            .with_context(|| format!("cannot read {}", self.file.display()))?;
-        check::refuse(&self.file, &text, check::around(self, around))
+        check::refuse(&self.file, &self.text, around::problems(self, around))
     }
 
     /// Nodes that are processes, in the order in which they start.

@@ -59,7 +59,7 @@ pub struct Args {
     /// Only these workloads of the suite.
     #[arg(long, value_delimiter = ',')]
     workload: Vec<String>,
-    /// Connections, instead of the suite's.
+    /// Connections, instead of the suite's; of flexasync: threads.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     connections: Option<u32>,
     /// Length of each timed part in seconds, instead of the suite's.
@@ -257,7 +257,7 @@ fn plan(args: &Args, pipeline: &Pipeline) -> Result<Plan> {
     let suite = args.suite.clone().unwrap_or_else(|| pipeline.product.suite.clone());
     let mut workloads = Suite::load(&suite)?.plan(&args.workload)?;
     for planned in &mut workloads {
-        planned.load.connections = args.connections.unwrap_or(planned.load.connections);
+        planned.connect(args.connections)?;
         planned.load.duration_s = args.duration_s.unwrap_or(planned.load.duration_s);
     }
     if let Some(topology) = &args.topology {

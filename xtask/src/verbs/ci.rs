@@ -16,7 +16,7 @@ use crate::tables::target::Target;
 use crate::ui::{self, Table};
 use crate::{interrupt, setup};
 
-/// Run the checks of a change: all of them, or the jobs that are named.
+/// Run the checks of a change: those that fit in an hour, or the jobs that are named.
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  cargo xtask ci              what every change must pass, set-up included\n  cargo xtask ci unit lint    only these\n  cargo xtask ci cross matrix every target from source, on every machine: hours\n\nA failing command is printed as it can be pasted."

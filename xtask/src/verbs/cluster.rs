@@ -15,7 +15,7 @@ use crate::stages::toolchain::Toolchain;
 use crate::tables::product::Product;
 use crate::tables::target::Target;
 use crate::tables::topology::{Around, Topology};
-use crate::{host, ui};
+use crate::ui;
 
 /// Machines that are up, the one that `--on` names first.
 pub struct Machines {
@@ -32,17 +32,22 @@ pub fn names(topology: &Topology, on: &Name) -> Result<Vec<Name>> {
     Ok(names)
 }
 
-/// What is known of where a topology is to run before anything is built: byte orders, and this host.
+/// Refuses a topology on machines that can never run the target's programs.
+pub fn possible(topology: &Topology, on: &Name, target: &Target, choices: &Choices) -> Result<()> {
+    names(topology, on)?.iter().try_for_each(|name| machines::refuse_impossible(name, target, choices))
+}
+
+/// What is known of where a topology is to run before anything is built: byte orders, this host, and guests.
 pub fn around(topology: &Topology, on: &Name, target: &Target, choices: &Choices) -> Result<Around> {
     let mut around = Around { on: Some(on.clone()), ..Around::default() };
     for name in names(topology, on)? {
-        let its = match name {
+        let its = match &name {
             Name::Ssh(_) => Target::load(&machines::target_of(&name, choices)?)?,
             _ => target.clone(),
         };
         around.byte_orders.insert(name.to_string(), (its.byte_order, its.name));
-        if matches!(name, Name::Local | Name::QemuUser) {
-            around.facts.insert(name.to_string(), host::here());
+        if let Some(facts) = machines::foreseen(&name, target, choices) {
+            around.facts.insert(name.to_string(), facts);
         }
     }
     Ok(around)

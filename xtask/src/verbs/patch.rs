@@ -40,11 +40,16 @@ How to choose patches for a build or a bench: --patches all, none, 0001,0003, or
 
 #[derive(clap::Subcommand)]
 enum What {
+    /// The patches of each release, in order.
     List(Which),
+    /// How each patch stands to its release: applies, already upstream, or conflicts and where.
     Status(Which),
+    /// What is wrong with the patches: headers, words, hunks that change nothing or touch what no build reads.
     Check(Which),
+    /// Make the patched tree as a git repository, one commit a patch; or say where it is.
     Edit(Which),
     New(edit::New),
+    /// Write the commits of the edited tree back as the patches.
     Refresh(Which),
     Drop(edit::Drop),
     Export(export::Args),

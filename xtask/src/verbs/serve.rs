@@ -95,6 +95,7 @@ fn serve_cluster(args: &Args) -> Result<()> {
     }
     let topology = Topology::of(args.topology.as_deref())?;
     let (on, choices) = (&args.stand.on, args.stand.choices());
+    super::cluster::possible(&topology, on, &pipeline.target, choices)?;
     let around = super::cluster::around(&topology, on, &pipeline.target, choices)?;
     topology.check(&around)?;
     let names = super::cluster::names(&topology, on)?;

@@ -107,10 +107,7 @@ impl Stand {
     pub fn build(&self, names: &[Name]) -> Result<(Pipeline, Toolchain, Bundle)> {
         let pipeline = self.one.pipeline()?;
         for name in names {
-            if let Some(why) = machines::impossible(name, &pipeline.target, &self.choices)? {
-                let next = "cargo xtask targets shows what runs here";
-                return Err(Failure::new(Kind::WrongMachine, why).next(next).into());
-            }
+            machines::refuse_impossible(name, &pipeline.target, &self.choices)?;
             machines::fits(name, &pipeline.home, &pipeline.target, &self.choices)?;
         }
         let toolchain = pipeline.toolchain(&[self.from])?;

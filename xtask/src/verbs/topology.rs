@@ -30,6 +30,9 @@ const EXAMPLES: &str = "Examples:
 
 A topology is one file: copy one of xtask/topologies and name it by its path.";
 
+/// A factor above it is a slip of the finger.
+const MOST_SLOWDOWN: f64 = 10_000.0;
+
 #[derive(Subcommand)]
 enum What {
     /// Nodes, start order, connect strings and config.ini.
@@ -37,7 +40,7 @@ enum What {
         /// A name, or a file.
         name: String,
         /// How many times slower than hardware the machines are: limits grow with it.
-        #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
+        #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = slowdown)]
         slowdown: f64,
     },
     /// Refuse, by line, what cannot work where it is to run.
@@ -56,6 +59,11 @@ struct Check {
     on: Name,
     #[command(flatten)]
     choices: Choices,
+}
+
+fn slowdown(text: &str) -> Result<f64, String> {
+    let factor = text.parse().ok().filter(|factor| (1.0..=MOST_SLOWDOWN).contains(factor));
+    factor.ok_or_else(|| format!("`{text}` is no factor from 1 to {MOST_SLOWDOWN}"))
 }
 
 /// Lists, shows or checks.
@@ -134,6 +142,7 @@ fn run_check(check: &Check, json: bool) -> Result<()> {
         Some(name) => Target::load(name)?,
         None => Target::of_this_host()?,
     };
+    cluster::possible(&topology, &check.on, &target, &check.choices)?;
     let around = cluster::around(&topology, &check.on, &target, &check.choices)?;
     topology.check(&around)?;
     let needs = topology.memory_bytes();

@@ -66,7 +66,7 @@ const CODES: [(u32, Cause); 22] = [
 ];
 
 /// What nodes write that end without a code.
-const WORDS: [(&str, Cause); 10] = [
+const WORDS: [(&str, Cause); 11] = [
     ("No space left on device", FULL),
     ("Unable to alloc requested memory from OS", MEMORY),
     ("out of job buffer", MEMORY),
@@ -75,6 +75,7 @@ const WORDS: [(&str, Cause); 10] = [
     ("std::bad_alloc", MEMORY),
     ("Address already in use", PORT),
     ("Unable to setup management service port", PORT),
+    ("Unable to setup transporter service port", PORT),
     ("Failed to bind port", PORT),
     ("Could not load configuration from", CONFIG),
 ];
@@ -87,7 +88,7 @@ const PORT: Cause = Cause {
 };
 const CONFIG: Cause = Cause {
     plain: "the configuration is refused",
-    next: "mend `config` in the topology",
+    next: "mend that parameter in the topology",
     kind: Some(Kind::Usage),
     follows: false,
 };

@@ -82,8 +82,44 @@ pub fn failure(nodes: &mut [Node], errors: &mut ErrorLogs, when: When) -> Result
             left.push(Left { name: node.name(), status, log, error_log, file: node.log.clone() });
         }
     }
+    if left.iter().all(|one| verdict(one).cause.follows)
+        && let Some(failure) = silent(nodes)?
+    {
+        let ended = left.iter().map(|one| one.name.as_str()).collect::<Vec<_>>().join(", ");
+        let what = format!("{}\nin consequence: {ended} ended", failure.what);
+        return Ok(Failure { what, ..failure });
+    }
     let alerts = all_logs.iter().map(|log| log.lines().filter(|line| is_alert(line)).count()).sum();
     Ok(told(&left, alerts, when))
+}
+
+/// A data node whose process lives, but which the others have given up because it does not answer.
+pub fn silent(nodes: &mut [Node]) -> Result<Option<Failure>> {
+    let mut logs = Vec::new();
+    for node in nodes.iter() {
+        logs.push((node.name(), fs::read_to_string(&node.log).unwrap_or_default()));
+    }
+    for node in nodes.iter_mut().filter(|node| node.role == Role::Data) {
+        if node.look()?.is_none()
+            && let Some((by, line)) = logs.iter().find_map(|(by, log)| Some((by, given_up(log, node.id)?)))
+        {
+            let what = format!(
+                "{} does not answer, though its process is there\n  | {by}: {}",
+                node.name(),
+                bare(line)
+            );
+            let next = "was it stopped, or did its machine have no time or memory for it? then run it again";
+            return Ok(Some(Failure::new(Kind::ServerLost, what).log(&node.log).next(next)));
+        }
+    }
+    Ok(None)
+}
+
+/// The line by which somebody gives a node up that does not answer.
+fn given_up(log: &str, id: u32) -> Option<&str> {
+    let marks =
+        [format!("disconnecting node {id} due to missed"), format!("Node {id} declared dead due to missed")];
+    log.lines().find(|line| marks.iter().any(|mark| line.contains(mark)))
 }
 
 fn told(left: &[Left], alerts: usize, when: When) -> Failure {
@@ -247,6 +283,18 @@ mod tests {
         assert!(said.contains("memory is exhausted") && said.contains("579Mb"), "{said}");
         let full = left("data node 1", 255 << 8, "", &entry(2810, "The file system is full", "x"));
         assert_eq!(told(&[full], 0, When::Running).kind, Kind::DiskFull);
+    }
+
+    #[test]
+    fn a_node_that_does_not_answer_is_known_by_what_the_others_say() {
+        let log = "2026-12-07T11:46:04.9Z [MgmtSrvr] WARNING  -- Node 2: Node 1 missed heartbeat 3\n\
+                   2026-12-07T11:46:05.0Z [MgmtSrvr] ALERT    -- Node 2: Node 1 declared dead due to missed heartbeat\n";
+        assert!(given_up(log, 1).is_some_and(|line| line.contains("ALERT")));
+        assert_eq!((given_up(log, 2), given_up(log, 11)), (None, None));
+        assert!(
+            given_up("[MgmtSrvr] ERROR -- Node 145 disconnecting node 1 due to missed heartbeat", 1)
+                .is_some()
+        );
     }
 
     #[test]

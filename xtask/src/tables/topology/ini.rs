@@ -59,11 +59,14 @@ impl Topology {
         let redo = &self.redo_log;
         put("NoOfFragmentLogFiles", redo.fragment_log_files.as_ref().map(|n| n.get_ref().to_string()));
         put("FragmentLogFileSize", size(&redo.fragment_log_file_size));
-        put("InitFragmentLogFiles", redo.init_fragment_log_files.clone());
+        put("InitFragmentLogFiles", redo.init_fragment_log_files.map(|how| how.name().to_string()));
         for (name, value) in self.scaled_limits(slowdown) {
             put(name, Some(value.to_string()));
         }
-        put("ConnectCheckIntervalDelay", self.limits.connect_check_ms.map(|ms| ms.to_string()));
+        put(
+            "ConnectCheckIntervalDelay",
+            self.limits.connect_check_ms.as_ref().map(|ms| ms.get_ref().to_string()),
+        );
         merge(&mut all, &self.config);
         all
     }
@@ -71,17 +74,21 @@ impl Topology {
     fn scaled_limits(&self, slowdown: f64) -> Vec<(&'static str, u32)> {
         let own = &self.limits;
         let given = [
-            own.heartbeat_db_db_ms,
-            own.heartbeat_db_api_ms,
-            own.watchdog_ms,
-            own.watchdog_initial_ms,
-            own.deadlock_ms,
-            own.arbitration_ms,
-            own.start_partial_ms,
+            &own.heartbeat_db_db_ms,
+            &own.heartbeat_db_api_ms,
+            &own.watchdog_ms,
+            &own.watchdog_initial_ms,
+            &own.deadlock_ms,
+            &own.arbitration_ms,
+            &own.start_partial_ms,
         ];
         let scaled = |base: u32, most: u32| ((f64::from(base) * slowdown.max(1.0)) as u32).min(most);
         let pairs = LIMITS.iter().zip(given);
-        pairs.map(|((name, base, most), own)| (*name, own.unwrap_or_else(|| scaled(*base, *most)))).collect()
+        pairs
+            .map(|((name, base, most), own)| {
+                (*name, own.as_ref().map_or_else(|| scaled(*base, *most), |ms| *ms.get_ref()))
+            })
+            .collect()
     }
 
     /// The settings of one node, without what says where it is.

@@ -81,7 +81,7 @@ fn data_nodes_are_a_multiple_of_the_replicas() {
 #[test]
 fn an_arbitrator_on_a_data_nodes_host_must_be_meant() {
     let told = said("replicas = 1", "replicas = 2");
-    assert!(told.contains("the arbitrator (node 145) is on local, the host of data node 1"), "{told}");
+    assert!(told.contains("the arbitrator (node 145) is on this host, as data node 1"), "{told}");
     assert!(told.contains("arbitrator-on-data-host = true"), "{told}");
 }
 
@@ -95,6 +95,70 @@ fn members_have_one_byte_order() {
 }
 
 #[test]
+fn emulated_programs_are_on_this_host_as_native_ones_are() {
+    let apart = |id: u32, more: &str| {
+        small().replace(&format!("id = {id}\n"), &format!("id = {id}\nmachine = \"qemu-user\"\n{more}"))
+    };
+    let told = refusal(&apart(145, "").replace("replicas = 1", "replicas = 2"), &here());
+    assert!(told.contains("the arbitrator (node 145) is on this host, as data node 1"), "{told}");
+    let ports = apart(145, "port = 1186\n").replace("id = 1\n", "id = 1\nport = 1186\n");
+    assert!(refusal(&ports, &here()).contains("port 1186 is given twice on this host"));
+    let told = refusal(&apart(2, "").replace("\"200M\"", "\"2G\""), &here());
+    assert!(told.contains("data nodes 1 and 2 need 4.6 GiB on this host, which has 4.0 GiB"), "{told}");
+    let file = tempfile::NamedTempFile::with_suffix(".toml").unwrap();
+    std::fs::write(&file, apart(2, "")).unwrap();
+    Topology::load(&file.path().display().to_string()).unwrap().check(&here()).unwrap();
+}
+
+#[test]
+fn nodes_reach_each_other() {
+    let told = said("id = 2", "id = 2\nmachine = \"ssh:a\"");
+    assert!(
+        told.contains("t.toml:25: node 2 on ssh:a and node 145 on local do not reach each other"),
+        "{told}"
+    );
+    let guest = said("id = 2", "id = 2\nmachine = \"qemu-system\"");
+    assert!(guest.contains("node 2 on qemu-system and node 145 on local do not reach each other"), "{guest}");
+}
+
+#[test]
+fn values_are_what_ndb_takes() {
+    let told = said("fragment-log-files = 16", "fragment-log-files = 0");
+    assert!(told.contains("t.toml:14: `fragment-log-files` is 0: NDB takes 3 to 4294967039"), "{told}");
+    let told = said("max-no-of-execution-threads = 2", "max-no-of-execution-threads = 4294967295");
+    assert!(
+        told.contains("t.toml:11: `max-no-of-execution-threads` is 4294967295: NDB takes 2 to 72"),
+        "{told}"
+    );
+    let told = said("\"200M\"", "\"0\"");
+    assert!(told.contains("t.toml:5: `data-memory` is 0: NDB takes 1 MiB to 16384.0 GiB"), "{told}");
+    let told = said("\"SPARSE\"", "\"BOGUS\"");
+    assert!(told.contains("line 16") && told.contains("expected `SPARSE` or `FULL`"), "{told}");
+    let told = refusal(&(small() + "\n[limits]\nwatchdog-ms = 0\n"), &here());
+    assert!(told.contains("`watchdog-ms` is 0: NDB takes 70 to"), "{told}");
+    assert!(said("id = 2", "id = 2\ncpus = \"\"").contains("t.toml:25: no CPU: leave `cpus` out for any"));
+}
+
+#[test]
+fn what_is_missing_is_in_no_line() {
+    assert!(refusal("", &here()).starts_with("t.toml: missing field `description`\n"));
+    let without = small().replace("[[data]]\nid = 1\n[[data]]\nid = 2\n", "");
+    let told = refusal(&without, &here());
+    assert!(told.starts_with("t.toml: missing field `data`\n"), "{told}");
+    let told = refusal(&without.replace("replicas = 1", "replicas = 1\ndata = []"), &here());
+    assert!(told.starts_with("t.toml: no data node: at least one [[data]] is needed"), "{told}");
+}
+
+#[test]
+fn a_pipe_is_no_topology() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("t.toml");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR).unwrap();
+    let told = Topology::load(&pipe.display().to_string()).unwrap_err().to_string();
+    assert!(told.contains("t.toml: it is no regular file"), "{told}");
+}
+
+#[test]
 fn cpus_and_numa_nodes_are_there() {
     let told = said("id = 2", "id = 2\ncpus = \"0-3\"");
     assert!(told.contains("t.toml:25: local has no CPU 2-3") && told.contains("it allows 0-1"), "{told}");
@@ -105,7 +169,10 @@ fn cpus_and_numa_nodes_are_there() {
 #[test]
 fn the_memory_is_there() {
     let told = said("\"200M\"", "\"4G\"");
-    assert!(told.contains("t.toml:5: data nodes 1 and 2 need 8.6 GiB on local, which has 4.0 GiB"), "{told}");
+    assert!(
+        told.contains("t.toml:5: data nodes 1 and 2 need 8.6 GiB on this host, which has 4.0 GiB"),
+        "{told}"
+    );
     assert!(said("\"200M\"", "\"200 MB\"").contains("is no amount of memory; write it like 200M or 16G"));
 }
 
@@ -113,7 +180,7 @@ fn the_memory_is_there() {
 fn ports_are_given_once_on_a_machine() {
     let text =
         small().replace("id = 1\n", "id = 1\nport = 1186\n").replace("id = 145\n", "id = 145\nport = 1186\n");
-    assert!(refusal(&text, &here()).contains("port 1186 is given twice on local: node 145 has it"));
+    assert!(refusal(&text, &here()).contains("port 1186 is given twice on this host: node 145 has it"));
 }
 
 #[test]

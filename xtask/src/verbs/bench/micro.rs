@@ -9,7 +9,6 @@ use anyhow::Result;
 
 use super::super::common::Which;
 use super::super::patch::{Queue, extract};
-use crate::failure::{Failure, Kind};
 use crate::machines::name::Name;
 use crate::machines::{self, Call, Choices};
 use crate::pipeline::{From, Pipeline};
@@ -67,10 +66,7 @@ const FIGURES: u32 = 60;
 /// Builds it, runs it, prints what it found.
 pub fn run(args: &Args) -> Result<()> {
     let pipeline = of_mysql(args.which.pipeline(build::Options::default())?)?;
-    if let Some(why) = machines::impossible(&args.on, &pipeline.target, &args.choices)? {
-        let next = "cargo xtask targets shows what runs here";
-        return Err(Failure::new(Kind::WrongMachine, why).next(next).into());
-    }
+    machines::refuse_impossible(&args.on, &pipeline.target, &args.choices)?;
     // With the packages that the product's own build needs: a part of it is built by its own build file.
     let toolchain = pipeline.toolchain(&[From::Source])?;
     let sources = sources(&pipeline)?;

@@ -11,7 +11,7 @@ use crate::patches::tree::EditTree;
 use crate::patches::write::{self, Entry};
 use crate::{process, ui};
 
-/// Makes a patch of what is changed in the edited tree and not committed.
+/// Make a patch of what is changed in the edited tree and not committed.
 #[derive(clap::Args)]
 pub struct New {
     /// What it does, in words: its file's name, and its description unless one is given.
@@ -27,7 +27,7 @@ pub struct New {
     which: Which,
 }
 
-/// Takes a patch out of a series, and its file away.
+/// Take a patch out of a series, and its file away.
 #[derive(clap::Args)]
 pub struct Drop {
     /// Its name or number.
