@@ -219,7 +219,7 @@ fn a_port_in_use_is_told() {
 #[test]
 fn more_memory_than_the_machine_has_is_refused_before_anything_starts() {
     let folder = temporary();
-    let file = topology(folder.path(), |text| text.replace("\"200M\"", "\"64T\""));
+    let file = topology(folder.path(), |text| text.replace("\"200M\"", "\"16T\""));
     let said = ["changed.toml:5: data nodes 1 and 2 need"];
     call(&["topology", "check", &file]).run().expect_code(2).expect_said(&said);
     end(serve(&["--topology", &file]).start()).expect_code(2).expect_said(&said);

@@ -41,11 +41,11 @@ How to choose patches for a build or a bench: --patches all, none, 0001,0003, or
 #[derive(clap::Subcommand)]
 enum What {
     /// The patches of each release, in order.
-    List(Which),
+    List(Tabled),
     /// How each patch stands to its release: applies, already upstream, or conflicts and where.
-    Status(Which),
+    Status(Tabled),
     /// What is wrong with the patches: headers, words, hunks that change nothing or touch what no build reads.
-    Check(Which),
+    Check(check::Args),
     /// Make the patched tree as a git repository, one commit a patch; or say where it is.
     Edit(Which),
     New(edit::New),
@@ -66,12 +66,19 @@ pub struct Which {
     /// The product's release; left out: all of a list, the first of what is changed.
     #[arg(long, requires = "product")]
     release: Option<String>,
-    /// Print JSON.
-    #[arg(long)]
-    json: bool,
     /// Download nothing.
     #[arg(long)]
     offline: bool,
+}
+
+/// Releases, and how what is said of them is printed.
+#[derive(clap::Args)]
+pub struct Tabled {
+    #[command(flatten)]
+    which: Which,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
 }
 
 /// A release whose patches are meant.
@@ -156,9 +163,9 @@ impl Queue {
 /// Does what was asked for.
 pub fn run(args: Args) -> Result<()> {
     match args.what {
-        What::List(which) => list(&which),
-        What::Status(which) => status::run(&which),
-        What::Check(which) => check::run(&which),
+        What::List(args) => list(&args),
+        What::Status(args) => status::run(&args),
+        What::Check(args) => check::run(&args),
         What::Edit(which) => edit::run(&which),
         What::New(args) => edit::new(&args),
         What::Refresh(which) => refresh::run(&which),
@@ -169,9 +176,9 @@ pub fn run(args: Args) -> Result<()> {
     }
 }
 
-fn list(which: &Which) -> Result<()> {
-    let queues = which.all()?;
-    if which.json {
+fn list(args: &Tabled) -> Result<()> {
+    let queues = args.which.all()?;
+    if args.json {
         let json = |queue: &Queue| {
             let patch = |patch: &Patch| {
                 serde_json::json!({

@@ -8,11 +8,12 @@ use model::request::Endpoint;
 use super::cluster::Machines;
 use super::stand::{Stand, Start};
 use crate::failure::Failure;
-use crate::machines::{self, Call};
+use crate::machines::{self, Call, Link};
 use crate::pipeline::Pipeline;
 use crate::stages::cluster;
+use crate::stages::deployment::Deployed;
 use crate::stages::run::Watched;
-use crate::stages::server::Server;
+use crate::stages::server::{self, Server};
 use crate::tables::product::Product;
 use crate::tables::topology::Topology;
 use crate::{interrupt, process, ui};
@@ -47,14 +48,20 @@ pub fn run(args: Args) -> Result<()> {
     let mut standing = args.stand.up()?;
     let started = args.stand.serve(standing.parts(), &args.start, None, "serve");
     let mut server = machines::explained(started, || standing.link.lost())?;
-    announce(&args, &standing.pipeline.product, &server)?;
+    let (pipeline, deployed, link) = standing.parts();
+    announce(&args, &pipeline.product, (deployed, link), &server)?;
     let result = until_lost(args.json, || server.lost()).and_then(|()| server.stop());
     machines::explained(result, || standing.link.lost())?;
     standing.link.stop()
 }
 
 /// Says how a server is reached.
-fn announce(args: &Args, product: &Product, server: &Server) -> Result<()> {
+fn announce(
+    args: &Args,
+    product: &Product,
+    (deployed, link): (&Deployed, &dyn Link),
+    server: &Server,
+) -> Result<()> {
     let (tcp, account) = (server.endpoint(true), server.account());
     let Endpoint::Tcp { address, port } = tcp else { anyhow::bail!("a TCP endpoint is none") };
     if args.json {
@@ -67,8 +74,14 @@ fn announce(args: &Args, product: &Product, server: &Server) -> Result<()> {
     } else {
         ui::step("ready", &format!("{} on {}", server.facts().version, args.stand.on));
         ui::print(&format!("export MYSQL_PWD={}", account.password));
-        let client = product.server()?.client.rsplit('/').next().unwrap_or_default();
-        ui::print(&format!("{client} --host={address} --port={port} --user={}", account.user));
+        // The bundle's own client where its programs run here; else the one that this host has.
+        let line = if link.is_here() {
+            process::quoted(&link.line(&server::client(deployed, server)))
+        } else {
+            let client = product.server()?.client.rsplit('/').next().unwrap_or_default();
+            format!("{client} --host={address} --port={port} --user={}", account.user)
+        };
+        ui::print(&line);
     }
     Ok(())
 }
@@ -143,6 +156,6 @@ fn until_ctrl_c(args: &Args, pipeline: &Pipeline, machines: &Machines, topology:
 fn sql_node(args: &Args, pipeline: &Pipeline, machines: &Machines, connect: &str) -> Result<Server> {
     let Some((_, deployed, link)) = machines.all().first() else { anyhow::bail!("a topology has a machine") };
     let server = args.stand.serve((pipeline, deployed, &**link), &args.start, Some(connect), "serve")?;
-    announce(args, &pipeline.product, &server)?;
+    announce(args, &pipeline.product, (deployed, &**link), &server)?;
     Ok(server)
 }

@@ -64,10 +64,10 @@ impl fmt::Display for Size {
 
 /// Bytes for people: `1.5 GiB`, `200 MiB`.
 pub fn shown(bytes: u64) -> String {
-    const GIB: u64 = 1 << 30;
-    if bytes >= GIB {
-        format!("{:.1} GiB", bytes as f64 / GIB as f64)
-    } else {
-        format!("{} MiB", bytes.div_ceil(1 << 20))
+    let of = |shift: u32| bytes as f64 / (1_u64 << shift) as f64;
+    match bytes {
+        0x100_0000_0000.. => format!("{:.1} TiB", of(40)),
+        0x4000_0000.. => format!("{:.1} GiB", of(30)),
+        _ => format!("{} MiB", bytes.div_ceil(1 << 20)),
     }
 }

@@ -131,7 +131,7 @@ fn values_are_what_ndb_takes() {
         "{told}"
     );
     let told = said("\"200M\"", "\"0\"");
-    assert!(told.contains("t.toml:5: `data-memory` is 0: NDB takes 1 MiB to 16384.0 GiB"), "{told}");
+    assert!(told.contains("t.toml:5: `data-memory` is 0: NDB takes 1 MiB to 16.0 TiB"), "{told}");
     let told = said("\"SPARSE\"", "\"BOGUS\"");
     assert!(told.contains("line 16") && told.contains("expected `SPARSE` or `FULL`"), "{told}");
     let told = refusal(&(small() + "\n[limits]\nwatchdog-ms = 0\n"), &here());

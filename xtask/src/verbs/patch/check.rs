@@ -4,53 +4,100 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
+use serde::Serialize;
 use xshell::{Shell, cmd};
 
-use super::{Queue, Which, status};
+use super::status::{self, Standing};
+use super::{Queue, Tabled};
 use crate::failure::{Failure, Kind};
 use crate::home::Home;
 use crate::patches::series::Patch;
 use crate::process;
 use crate::ui::{self, Table};
 
-/// Prints what is wrong; fails where something is.
-pub fn run(which: &Which) -> Result<()> {
-    let home = which.home()?;
-    let mut table = Table::new(&["product", "release", "patch", "header", "fits", "read by a build"]);
-    let (mut wrong, mut unchecked) = (Vec::new(), false);
-    for queue in which.all()? {
+/// What is checked.
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    releases: Tabled,
+    /// Leave unchecked whether a build reads what patches change: no build need be in the cache.
+    #[arg(long)]
+    without_builds: bool,
+}
+
+/// What was found of a patch.
+#[derive(Serialize)]
+struct Row {
+    product: String,
+    release: String,
+    patch: String,
+    /// `good` or `wrong`.
+    header: &'static str,
+    /// `exactly`, `moved`, `already upstream` or `conflicts`.
+    fits: &'static str,
+    /// `yes`, `no`, or that it was not checked.
+    read_by_a_build: &'static str,
+    complaints: Vec<String>,
+}
+
+/// Prints what is wrong; fails where something is, or could not be checked.
+pub fn run(args: &Args) -> Result<()> {
+    let home = args.releases.which.home()?;
+    let (mut rows, mut unbuilt) = (Vec::new(), Vec::new());
+    for queue in args.releases.which.all()? {
+        let builds = if args.without_builds { Builds::default() } else { Builds::of(&home, &queue)? };
+        if builds.is_empty() && !queue.series.patches.is_empty() {
+            unbuilt.push(format!("--product {} --release {}", queue.product.name, queue.release.version));
+        }
         let standings = status::of(&home, &queue, &queue.series)?;
-        let builds = Builds::of(&home, &queue)?;
-        for (patch, standing) in queue.series.patches.iter().zip(&standings) {
-            let before = wrong.len();
-            wrong.extend(header(patch));
-            let header = if wrong.len() == before { "good" } else { "wrong" };
-            let fits = match (standing.status, standing.details.is_empty()) {
-                ("applies", true) => "exactly",
-                ("applies", false) => "moved",
-                (status, _) => status,
-            };
-            wrong.extend(standing.details.clone());
-            let (read, unread) = builds.read(patch)?;
-            unchecked |= builds.is_empty();
-            wrong.extend(unread.iter().map(|path| format!("{}: no build reads {path}", patch.name)));
-            let cells = [&queue.product.name, &queue.release.version, &patch.name];
-            let more = [header, fits, read].map(String::from);
-            table.row(cells.into_iter().cloned().chain(more));
+        for (patch, standing) in queue.series.patches.iter().zip(standings) {
+            rows.push(row(&queue, patch, standing, &builds));
         }
     }
-    table.print();
-    wrong.iter().for_each(|line| ui::say(&format!("  {line}")));
-    if unchecked {
-        ui::warn(
-            "no build of some releases is in the cache: whether one reads what patches change was not checked",
+    print(&rows, args.releases.json)?;
+    let wrong = rows.iter().map(|row| row.complaints.len() as u64).sum();
+    let failed = |what: String, next: &str| Failure::new(Kind::VerificationFailed, what).next(next);
+    if wrong > 0 {
+        let what = format!("{} found", ui::counted(wrong, "complaint"));
+        return Err(failed(what, "mend what is listed above").into());
+    }
+    if !args.without_builds && !unbuilt.is_empty() {
+        let what = format!("no build is in the cache that would show what it reads: {}", unbuilt.join("; "));
+        return Err(
+            failed(what, "cargo xtask build makes one; --without-builds leaves this unchecked").into()
         );
     }
-    if wrong.is_empty() {
+    Ok(())
+}
+
+fn row(queue: &Queue, patch: &Patch, standing: Standing, builds: &Builds) -> Row {
+    let mut complaints = header(patch);
+    let header = if complaints.is_empty() { "good" } else { "wrong" };
+    let fits = match (standing.status, standing.details.is_empty()) {
+        ("applies", true) => "exactly",
+        ("applies", false) => "moved",
+        (status, _) => status,
+    };
+    complaints.extend(standing.details);
+    let (read_by_a_build, unread) = builds.read(patch);
+    complaints.extend(unread.iter().map(|path| format!("{}: no build reads {path}", patch.name)));
+    let (product, release) = (queue.product.name.clone(), queue.release.version.clone());
+    Row { product, release, patch: patch.name.clone(), header, fits, read_by_a_build, complaints }
+}
+
+fn print(rows: &[Row], json: bool) -> Result<()> {
+    if json {
+        ui::print(&serde_json::to_string_pretty(rows)?);
         return Ok(());
     }
-    let what = format!("{} found", ui::counted(wrong.len() as u64, "complaint"));
-    Err(Failure::new(Kind::VerificationFailed, what).next("mend what is listed above").into())
+    let mut table = Table::new(&["product", "release", "patch", "header", "fits", "read by a build"]);
+    for row in rows {
+        let cells = [&row.product, &row.release, &row.patch].map(String::as_str);
+        table.row(cells.into_iter().chain([row.header, row.fits, row.read_by_a_build]).map(String::from));
+    }
+    table.print();
+    rows.iter().flat_map(|row| &row.complaints).for_each(|line| ui::say(&format!("  {line}")));
+    Ok(())
 }
 
 /// Complaints about a patch's words, and hunks that change nothing.
@@ -65,6 +112,7 @@ fn header(patch: &Patch) -> Vec<String> {
 }
 
 /// Build folders of a release in the cache, by which it is seen whether a patched file is one that is compiled.
+#[derive(Default)]
 struct Builds {
     /// What each build reads, as ninja knows it, and cmake.
     texts: Vec<String>,
@@ -92,9 +140,9 @@ impl Builds {
     }
 
     /// Whether builds read a patch's files, in words, and those that none reads.
-    fn read(&self, patch: &Patch) -> Result<(&'static str, Vec<String>)> {
+    fn read(&self, patch: &Patch) -> (&'static str, Vec<String>) {
         if self.is_empty() {
-            return Ok(("not checked: no build in the cache", Vec::new()));
+            return ("not checked", Vec::new());
         }
         let mentions = |what: &str| self.texts.iter().any(|text| text.contains(&format!("source/{what}")));
         // Of a header it is known who reads it only once something of its folder was compiled.
@@ -104,7 +152,7 @@ impl Builds {
         let reads = |path: &str| mentions(path) || header(path) && !compiled(path);
         let unread: Vec<String> =
             patch.diff.files.iter().map(|file| file.path.clone()).filter(|path| !reads(path)).collect();
-        Ok((if unread.is_empty() { "yes" } else { "no" }, unread))
+        (if unread.is_empty() { "yes" } else { "no" }, unread)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use super::{Queue, Which, status};
+use super::{Queue, Tabled, status};
 use crate::failure::{Failure, Kind};
 use crate::patches::series::Series;
 use crate::patches::write::{self, Entry};
@@ -18,12 +18,12 @@ pub struct Args {
     #[arg(long)]
     partial: bool,
     #[command(flatten)]
-    which: Which,
+    from: Tabled,
 }
 
 /// Writes a series whose patches are the other release's files.
 pub fn run(args: &Args) -> Result<()> {
-    let (home, from) = (args.which.home()?, args.which.one()?);
+    let (home, from) = (args.from.which.home()?, args.from.which.one()?);
     let to = Queue::of(&from.product, from.product.release(Some(&args.to))?)?;
     if from.release.version == to.release.version {
         return Err(Failure::new(Kind::Usage, "a series is carried to another release")
@@ -36,7 +36,7 @@ pub fn run(args: &Args) -> Result<()> {
     let mut series = Series { folder: to.series.folder.clone(), patches: to.series.patches.clone() };
     series.patches.extend(from.series.patches.iter().filter(|patch| new.contains(&patch.name)).cloned());
     let standings = status::of(&home, &to, &series)?;
-    status::print(&standings, args.which.json)?;
+    status::print(&standings, args.from.json)?;
     let fits = |name: &String| standings.iter().any(|one| one.patch == *name && one.status == "applies");
     let conflicts = standings.iter().filter(|one| one.status == "conflicts").count();
     if conflicts > 0 && !args.partial {

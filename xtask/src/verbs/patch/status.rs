@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use anyhow::Result;
 use serde::Serialize;
 
-use super::{Queue, Which};
+use super::{Queue, Tabled};
 use crate::failure::{Failure, Kind};
 use crate::home::Home;
 use crate::patches::overlay::{Outcome, Overlay};
@@ -30,13 +30,13 @@ pub struct Standing {
 }
 
 /// Prints a row a patch; fails where one does not apply.
-pub fn run(which: &Which) -> Result<()> {
-    let home = which.home()?;
+pub fn run(args: &Tabled) -> Result<()> {
+    let home = args.which.home()?;
     let mut all = Vec::new();
-    for queue in which.all()? {
+    for queue in args.which.all()? {
         all.extend(of(&home, &queue, &queue.series)?);
     }
-    print(&all, which.json)?;
+    print(&all, args.json)?;
     let bad = all.iter().filter(|standing| standing.status != "applies").count() as u64;
     if bad == 0 {
         return Ok(());
