@@ -4,6 +4,7 @@
 //! twice. Those that break something do it in a home of their own.
 
 pub mod namespace;
+pub mod queue;
 pub mod record;
 pub mod sshd;
 

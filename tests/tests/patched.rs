@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use portbench_tests::queue::Queue;
 use portbench_tests::record::bench;
 use portbench_tests::sshd::own_target;
 use portbench_tests::{Ended, Running, broken_home, call, expect_nothing_left, run};
@@ -130,6 +131,23 @@ fn only_what_a_patch_touches_is_compiled_again() {
     build("all");
     let (missed, asked) = compiled(&build("none"));
     assert!(asked > 500 && (1..10).contains(&missed), "{missed} of {asked}");
+}
+
+/// Checksums at every length and alignment, barriers, clocks: under an emulator they are checked and not timed.
+#[test]
+fn primitives_are_right_with_the_patches_and_a_wrong_constant_is_found() {
+    let queue = Queue::new();
+    for target in ["ppc64le", "ppc64"] {
+        let ended = queue.call(&format!("bench micro --target {target} --on qemu-user")).run().expect_code(0);
+        assert!(ended.stdout.contains("checked, not timed"), "{}", ended.stdout);
+    }
+    let (patch, words) =
+        ("mysql/9.7.2/0005-innodb-crc32c-by-vpmsum-on-power.patch", "for_b = x_to(bits - 1)");
+    queue.replace(patch, words, "for_b = x_to(bits + 1)");
+    let ended = queue.call("bench micro --target ppc64 --on qemu-user").run().expect_code(3);
+    ended
+        .expect_said(&["patched: CRC-32C of 128 bytes at alignment 0 is not the table's"])
+        .expect_log_and_next();
 }
 
 #[test]

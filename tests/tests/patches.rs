@@ -5,47 +5,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use portbench_tests::{Call, Ended, broken_home, call};
-
-/// The repository's patches, in a folder that a test may change.
-struct Queue {
-    folder: tempfile::TempDir,
-}
-
-impl Queue {
-    fn new() -> Self {
-        let folder = tempfile::tempdir().expect("a folder");
-        copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../patches"), &folder.path().join("patches"));
-        Queue { folder }
-    }
-
-    fn release(&self, name: &str) -> PathBuf {
-        self.folder.path().join("patches").join(name)
-    }
-
-    /// `xtask patch` on these patches, with its edited trees in a folder of the test's own.
-    fn patch(&self, words: &str) -> Call {
-        let all: Vec<&str> = ["patch"].into_iter().chain(words.split(' ')).collect();
-        call(&all).env("PORTBENCH_PATCHES", self.folder.path().join("patches"))
-    }
-}
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).expect("a folder");
-    for entry in fs::read_dir(from).expect("a folder").flatten() {
-        let target = to.join(entry.file_name());
-        if entry.path().is_dir() {
-            copy(&entry.path(), &target);
-        } else {
-            fs::copy(entry.path(), &target).expect("a copy");
-        }
-    }
-}
+use portbench_tests::queue::Queue;
+use portbench_tests::{Ended, broken_home, call};
 
 const FIRST: &str = "mysql/9.7.2/0001-build-comp_err-when-an-emulator-runs-it.patch";
 
 fn changed(queue: &Queue, change: impl FnOnce(String) -> String) -> PathBuf {
-    let file = queue.release(FIRST);
+    let file = queue.file(FIRST);
     fs::write(&file, change(fs::read_to_string(&file).expect("the patch"))).expect("a patch");
     file
 }
@@ -85,9 +51,9 @@ fn context_that_is_not_there_is_no_fuzz_but_a_conflict() {
 #[test]
 fn a_patch_that_upstream_has_is_told_as_such() {
     let queue = Queue::new();
-    let second = queue.release("mysql/9.7.2/0002-again.patch");
-    fs::copy(queue.release(FIRST), second).expect("a copy");
-    let series = queue.release("mysql/9.7.2/series");
+    let second = queue.file("mysql/9.7.2/0002-again.patch");
+    fs::copy(queue.file(FIRST), second).expect("a copy");
+    let series = queue.file("mysql/9.7.2/series");
     let text = fs::read_to_string(&series).expect("the series");
     fs::write(&series, text.replacen('\n', "\n0002-again.patch\n", 1)).expect("a series");
     let ended = status(&queue).expect_code(4);
@@ -112,7 +78,7 @@ fn carriage_returns_in_a_patch_do_no_harm() {
 #[test]
 fn a_tree_is_made_with_all_patches_or_not_at_all() {
     let queue = Queue::new();
-    let last = queue.release("mysql/9.7.2/0016-ndb-test-interpreter-of-partial-words.patch");
+    let last = queue.file("mysql/9.7.2/0016-ndb-test-interpreter-of-partial-words.patch");
     let text = fs::read_to_string(&last).expect("the patch");
     fs::write(&last, text.replacen("\n ", "\n  not there ", 3)).expect("a patch");
     let out = queue.folder.path().join("out");
@@ -163,7 +129,7 @@ fn a_person_edits_the_tree_and_commits_become_patches() {
     patch("new say-one-more-line --product mariadb")
         .expect_code(0)
         .expect_said(&["0002-say-one-more-line.patch"]);
-    let release = queue.release("mariadb/10.11.18");
+    let release = queue.file("mariadb/10.11.18");
     let made = fs::read_to_string(release.join("0002-say-one-more-line.patch")).expect("the new patch");
     assert!(made.contains("+one more line\n") && made.contains("Description: say one more line"), "{made}");
     patch("status --product mariadb --release 10.11.18").expect_code(0);
