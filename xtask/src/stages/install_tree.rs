@@ -83,7 +83,10 @@ impl InstallTree {
 /// path without one.
 pub fn install(list: &[Install], places: &[(&str, &Path)], to: &Path) -> Result<()> {
     for entry in list {
-        let from = resolve(&entry.from, places)?;
+        let mut from = resolve(&entry.from, places)?;
+        if let (false, Some(other)) = (from.exists(), &entry.or) {
+            from = resolve(other, places)?;
+        }
         let target = to.join(&entry.to);
         fs::create_dir_all(target.parent().unwrap_or(to))?;
         if !from.exists() {
@@ -140,8 +143,22 @@ mod tests {
     #[test]
     fn a_missing_file_is_named() {
         let folder = tempfile::tempdir().unwrap();
-        let list = [Install { from: "gone".into(), to: "bin/gone".into() }];
+        let list = [Install { from: "gone".into(), or: None, to: "bin/gone".into() }];
         let message = install(&list, &[("", folder.path())], folder.path()).unwrap_err().to_string();
         assert!(message.contains("`gone` was to be installed as `bin/gone`"), "{message}");
+    }
+
+    #[test]
+    fn another_releases_place_is_taken_where_the_first_is_empty() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("old"), "old").unwrap();
+        let list = [Install { from: "new".into(), or: Some("old".into()), to: "to".into() }];
+        let mut copied = || {
+            install(&list, &[("", folder.path())], folder.path()).unwrap();
+            fs::read_to_string(folder.path().join("to")).unwrap()
+        };
+        assert_eq!(copied(), "old");
+        fs::write(folder.path().join("new"), "new").unwrap();
+        assert_eq!(copied(), "new");
     }
 }

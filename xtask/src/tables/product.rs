@@ -82,6 +82,7 @@ impl Part {
     fn installed(&self) -> Vec<Install> {
         let each = |entry: &Install, target: &String| Install {
             from: entry.from.replace("{target}", target),
+            or: entry.or.as_ref().map(|path| path.replace("{target}", target)),
             to: entry.to.replace("{target}", target),
         };
         let all = self.install.iter().flat_map(|entry| match entry.to.contains("{target}") {
@@ -189,6 +190,9 @@ pub struct ConfigCache {
 pub struct Install {
     /// Path in the build folder (`{build}/…`) or the source tree (`{source}/…`).
     pub from: String,
+    /// Where other releases have it: taken where `from` is not there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub or: Option<String>,
     /// Path in the install tree; a folder where `from` is one.
     pub to: String,
 }
