@@ -28,7 +28,7 @@ Examples:
   bench-suite --example | bench-suite
   bench-suite facts
   bench-suite probe-io --in /var/lib/mysql
-  echo '{\"protocol_version\":3,\"backend\":{\"kind\":\"null\"},\"workload\":{\"name\":\"do0\"},\"load\":{
+  echo '{\"protocol_version\":4,\"backend\":{\"kind\":\"null\"},\"workload\":{\"name\":\"do0\"},\"load\":{
     \"connections\":1,\"threads\":1,\"warmup_s\":0,\"duration_s\":1,\"operations\":null,\"seed\":1,
     \"interval_s\":1,\"reply_timeout_s\":30}}' | bench-suite";
 

@@ -3,11 +3,12 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use model::message::{CaveatKind, CpuTime, EndedBy, FailedKind, Measurement};
+use model::message::{CaveatKind, CpuTime, EndedBy, FailedKind, Measurement, OpenLoop};
+use model::request::Arrival;
 
 use crate::control::{Control, ControlError};
 use crate::cpu::{self, Shared};
-use crate::engine::{Engine, ErrorCode, Job, Report, Run};
+use crate::engine::{Engine, ErrorCode, Job, Recorder, Report, Run};
 use crate::failure::Failure;
 use crate::monitor::Monitor;
 use crate::run::{Session, after, list};
@@ -19,6 +20,7 @@ const AFTER_INTERRUPT: Duration = Duration::from_secs(2);
 pub struct Timed {
     report: Report,
     connections: u32,
+    arrival: Arrival,
     threads: u32,
     up_at_start: u32,
     elapsed_s: f64,
@@ -57,7 +59,8 @@ pub fn timed(
     let client_cpu_before = cpu::own();
     let up_at_start = engine.progress().up;
     let start_ns = engine.clock().now_ns();
-    let run = Run { base: 0, limit: load.operations, deadline_ns: after(start_ns, load.duration_s) };
+    let deadline_ns = after(start_ns, load.duration_s);
+    let run = Run { base: 0, limit: load.operations, start_ns, deadline_ns };
     let mut monitor = Monitor::new(session.watch(start_ns, load.duration_s, Some(load.interval_s)));
     let report = engine.perform(&Job::Run(run), &mut |engine| monitor.tick(engine))?;
     let client_cpu_after = cpu::own();
@@ -74,6 +77,7 @@ pub fn timed(
     };
     Ok(Timed {
         connections: load.connections,
+        arrival: load.arrival,
         threads: session.threads,
         up_at_start,
         elapsed_s: report.ended_ns.saturating_sub(start_ns) as f64 / 1e9,
@@ -169,6 +173,14 @@ impl Timed {
             let detail = format!("interrupted after {:.1} s of the timed part", self.elapsed_s);
             caveats.push((CaveatKind::Interrupted, detail));
         }
+        if let (Some(rate), true) = (self.arrival.rate_per_s(), self.is_behind()) {
+            let detail = format!(
+                "of {rate} operations a second {:.0} were done; {} were due and not sent at the end",
+                self.report.recorder.operations() as f64 / self.elapsed_s,
+                self.report.unsent
+            );
+            caveats.push((CaveatKind::RateNotReached, detail));
+        }
         if self.client_cpu.is_none() {
             caveats.push((CaveatKind::NotChecked, "the client's CPU time cannot be read".into()));
         }
@@ -176,6 +188,11 @@ impl Timed {
             self.server_caveats(&mut caveats);
         }
         caveats
+    }
+
+    /// Whether more than one in a hundred operations that were due was never sent.
+    fn is_behind(&self) -> bool {
+        self.report.unsent > (self.report.sent + self.report.unsent) / 100
     }
 
     fn losses(&self) -> String {
@@ -224,6 +241,14 @@ impl Timed {
             operations,
             throughput_per_s: (operations > 0).then(|| operations as f64 / self.elapsed_s),
             latency: self.report.recorder.latency(),
+            open_loop: self.arrival.rate_per_s().map(|target_rate_per_s| {
+                Box::new(OpenLoop {
+                    target_rate_per_s,
+                    service: self.report.service.as_ref().and_then(Recorder::latency),
+                    backlog_max: self.report.backlog_max,
+                    unsent: self.report.unsent,
+                })
+            }),
             client_cpu: self.client_cpu.unwrap_or(CpuTime { user_s: 0.0, system_s: 0.0 }),
             server_cpu: self.server_cpu.ok(),
             server_questions: self.server_questions.ok(),

@@ -3,7 +3,7 @@
 use std::io::Read;
 
 use model::message::FailedKind;
-use model::request::{Backend, Endpoint, Flexasync, Load, Workload};
+use model::request::{Arrival, Backend, Endpoint, Flexasync, Load, Workload};
 use model::{PROTOCOL_VERSION, Request};
 
 use crate::failure::Failure;
@@ -13,6 +13,7 @@ const MAX_THREADS: u32 = 1024;
 /// A sum over all ids must fit what servers and JSON readers can hold.
 const MAX_ROWS: u64 = 1 << 40;
 const MAX_SECONDS: f64 = 1e7;
+const MAX_RATE_PER_S: f64 = 1e8;
 /// What fits the address of a UNIX socket on Linux, with its final zero byte.
 const MAX_SOCKET_PATH_BYTES: usize = 107;
 
@@ -55,6 +56,9 @@ fn check(request: &Request) -> Result<(), Failure> {
         check_flexasync(workload)?;
         if !matches!(request.backend, Backend::Ndb { .. }) {
             return Err(bad("flexasync needs an NDB Cluster; it has no other back-end"));
+        }
+        if request.load.arrival != Arrival::Closed {
+            return Err(bad("flexasync is a closed loop: it takes no rate"));
         }
     }
     if let Backend::Ndb { connect_string, .. } = &request.backend
@@ -111,6 +115,9 @@ fn check_load(load: &Load) -> Result<(), Failure> {
     if let Some(operations) = load.operations {
         between("operations", operations, 1, 1 << 62)?;
     }
+    if let Some(rate) = load.arrival.rate_per_s().filter(|rate| !(*rate > 0.0 && *rate <= MAX_RATE_PER_S)) {
+        return Err(bad(format!("rate_per_s is {rate}, must be above 0 and at most {MAX_RATE_PER_S}")));
+    }
     if !(0.0..=MAX_SECONDS).contains(&load.warmup_s) {
         return Err(bad(format!("warmup_s is {}, must be 0 to {MAX_SECONDS}", load.warmup_s)));
     }
@@ -145,6 +152,7 @@ pub fn example() -> Request {
         },
         load: Load {
             connections: 1,
+            arrival: Arrival::Closed,
             threads: Some(1),
             warmup_s: 0.2,
             duration_s: 1.0,
@@ -184,6 +192,9 @@ mod tests {
     #[test]
     fn senseless_values_are_named() {
         assert!(refused(|r| r.load.connections = 0).starts_with("connections is 0"));
+        for rate_per_s in [0.0, -1.0, 1e30] {
+            assert!(refused(|r| r.load.arrival = Arrival::Fixed { rate_per_s }).starts_with("rate_per_s"));
+        }
         assert!(refused(|r| r.load.threads = Some(2)).starts_with("threads is 2, must be 1 to 1"));
         assert!(refused(|r| r.load.duration_s = 0.0).starts_with("duration_s"));
         assert!(refused(|r| r.load.duration_s = 1e300).starts_with("duration_s"));

@@ -104,7 +104,7 @@ impl Session<'_> {
     }
 
     fn engine(&self, backend: &Backend) -> Result<Engine, Failure> {
-        Engine::start(backend, &self.workload, self.request.load.connections, self.threads)
+        Engine::start(backend, &self.workload, &self.request.load, self.threads)
     }
 
     /// Logs in with all connections, after computing that it can work.
@@ -181,7 +181,7 @@ impl Session<'_> {
         }
         self.output.phase(Phase::Warmup);
         let start_ns = engine.clock().now_ns();
-        let run = Run { base: WARMUP_BASE, limit: None, deadline_ns: after(start_ns, warmup_s) };
+        let run = Run { base: WARMUP_BASE, limit: None, start_ns, deadline_ns: after(start_ns, warmup_s) };
         let mut monitor = Monitor::new(self.watch(start_ns, warmup_s, None));
         engine.perform(&Job::Run(run), &mut |engine| monitor.tick(engine))?;
         let lost = monitor.server_lost().map(ToString::to_string);

@@ -10,10 +10,11 @@ use std::time::{Duration, Instant};
 use bench_suite::control::{Control, Server};
 use bench_suite::engine::{Backend, Engine, Job, Report, Run};
 use bench_suite::failure::Failure;
+use bench_suite::request::example;
 use bench_suite::workloads;
 use model::Message;
 use model::message::{Failed, FailedKind};
-use model::request::{Account, Endpoint, Workload};
+use model::request::{Account, Arrival, Endpoint, Load, Workload};
 
 /// What the server does with its n-th `DO 0`, from 0; returns what it sends, `None` to close.
 type Behaviour = fn(u64) -> Option<Vec<u8>>;
@@ -84,21 +85,67 @@ fn listen(folder: &tempfile::TempDir, each: impl Fn(UnixStream) + Send + Sync + 
 
 /// Does `operations` times `DO 0` with two connections.
 fn load(behaviour: Behaviour, operations: u64) -> Report {
+    let load = Load { connections: 2, operations: Some(operations), duration_s: 20.0, ..example().load };
+    let report = run(behaviour, &load, Duration::from_millis(300));
+    assert_eq!(report.sent, operations);
+    assert_eq!(report.recorder.operations() + report.recorder.error_count(), operations);
+    report
+}
+
+/// Does a load of `DO 0` with one thread.
+fn run(behaviour: Behaviour, load: &Load, reply_timeout: Duration) -> Report {
     let folder = tempfile::tempdir().unwrap();
     let asked = AtomicU64::new(0);
     let server = listen(&folder, move |stream| {
         serve(stream, behaviour, &asked);
     });
+    let server = Server { reply_timeout, ..server };
     let workload = workloads::make(&Workload::Do0, 1).unwrap();
-    let engine = Engine::start(&Backend::Server(server), &workload, 2, 1).unwrap();
+    let engine = Engine::start(&Backend::Server(server), &workload, load, 1).unwrap();
     let opened = engine.perform(&Job::Open, &mut |_| ()).unwrap();
-    assert_eq!((opened.up, opened.cipher.as_deref()), (2, Some("")));
-    let deadline_ns = engine.clock().now_ns() + 20_000_000_000;
-    let run = Run { base: 0, limit: Some(operations), deadline_ns };
-    let report = engine.perform(&Job::Run(run), &mut |_| ()).unwrap();
-    assert_eq!(report.sent, operations);
-    assert_eq!(report.recorder.operations() + report.recorder.error_count(), operations);
+    assert_eq!((opened.up, opened.cipher.as_deref()), (load.connections, Some("")));
+    let start_ns = engine.clock().now_ns();
+    let deadline_ns = start_ns + (load.duration_s * 1e9) as u64;
+    let run = Run { base: 0, limit: load.operations, start_ns, deadline_ns };
+    let mut report = engine.perform(&Job::Run(run), &mut |_| ()).unwrap();
+    report.ended_ns -= start_ns;
     report
+}
+
+fn open_loop(arrival: Arrival, duration_s: f64) -> Load {
+    Load { connections: 1, arrival, operations: None, duration_s, ..example().load }
+}
+
+#[test]
+fn what_waits_behind_a_silent_server_is_late_though_it_is_served_fast() {
+    for arrival in [Arrival::Fixed { rate_per_s: 1000.0 }, Arrival::Poisson { rate_per_s: 1000.0 }] {
+        let silent = |n| {
+            // The one connection, and so the whole server.
+            if n == 200 {
+                std::thread::sleep(Duration::from_millis(800));
+            }
+            Some(OK.to_vec())
+        };
+        let report = run(silent, &open_loop(arrival, 2.0), Duration::from_secs(20));
+        let (due, sent) = (report.recorder.latency().unwrap(), report.service.unwrap().latency().unwrap());
+        assert!((1800..=2200).contains(&due.count) && due.count == sent.count, "{arrival:?}: {}", due.count);
+        assert!(due.latency_us_p99_9 > 790_000.0, "{arrival:?}: {due:?}");
+        assert!(due.latency_us_p95 > 400_000.0 && sent.latency_us_p95 < 400_000.0, "{arrival:?}: {sent:?}");
+        assert!((600..=1000).contains(&report.backlog_max), "{arrival:?}: {}", report.backlog_max);
+        assert!(report.ended_ns >= 2_000_000_000 && report.lost == 0, "{arrival:?}: {}", report.ended_ns);
+    }
+}
+
+#[test]
+fn a_rate_that_cannot_be_reached_leaves_operations_unsent_and_counted() {
+    let slow = |_| {
+        std::thread::sleep(Duration::from_millis(5));
+        Some(OK.to_vec())
+    };
+    let report = run(slow, &open_loop(Arrival::Fixed { rate_per_s: 10_000.0 }, 0.5), Duration::from_secs(20));
+    assert!(report.sent <= 101 && report.sent == report.recorder.operations(), "{}", report.sent);
+    assert!((4999..=5001).contains(&(report.sent + report.unsent)), "{} {}", report.sent, report.unsent);
+    assert!(report.backlog_max > 4000, "{}", report.backlog_max);
 }
 
 fn errors(report: &Report) -> Vec<(String, u64)> {

@@ -133,6 +133,35 @@ fn a_server_killed_in_mid_run_is_named_with_its_log() {
     assert!(error.log.is_some());
 }
 
+/// What a closed loop would hide: one stall is a long wait for everything that was due in it.
+#[test]
+fn a_server_that_stands_still_is_in_the_percentiles_of_a_fixed_rate() {
+    let folder = records();
+    let into = folder.path().display().to_string();
+    run("build --from distro").expect_code(0);
+    let words = "bench --from distro --workload do0 --rate 200 --duration-s 20 --records";
+    let mut running = call(&words.split(' ').chain([into.as_str()]).collect::<Vec<_>>()).start();
+    wait_for_interval(&mut running, folder.path());
+    let server = running.wait_for("bin/mariadbd", LONG);
+    kill(server, Signal::STOP);
+    sleep(Duration::from_secs(2));
+    kill(server, Signal::CONT);
+    let ended = running.end().expect_code(0);
+    assert!(ended.stdout.contains("do0 @200/s"), "{}", ended.stdout);
+    let record = read_record(&record_files(folder.path())[0]);
+    let finished = record.iter().find_map(|line| match line {
+        Line::Message { said: Message::Finished(measured), .. } => Some(measured),
+        _ => None,
+    });
+    let measured = finished.expect("it has ended");
+    let open = measured.open_loop.as_ref().expect("an open loop");
+    let (due, sent) = (measured.latency.as_ref().unwrap(), open.service.as_ref().unwrap());
+    assert!((3990..=4000).contains(&measured.operations), "{}", measured.operations);
+    assert!(due.latency_us_p99_9 > 1.9e6 && open.backlog_max >= 380, "{due:?}, {}", open.backlog_max);
+    // A tenth of all was due in those two seconds, and one operation alone was under way.
+    assert!(due.latency_us_p95 > 10.0 * sent.latency_us_p95, "{due:?} {sent:?}");
+}
+
 #[test]
 fn a_client_killed_in_mid_run_is_named_with_its_log() {
     let folder = records();

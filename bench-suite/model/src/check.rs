@@ -30,6 +30,17 @@ pub fn measurement(measurement: &Measurement) -> Vec<String> {
     if let Some(latency) = &m.latency {
         check_latency(latency, m.operations, &mut wrong);
     }
+    if let Some(open) = &m.open_loop {
+        if !(open.target_rate_per_s.is_finite() && open.target_rate_per_s > 0.0) {
+            wrong.push(format!("target_rate_per_s is {}", open.target_rate_per_s));
+        }
+        if some != open.service.is_some() {
+            wrong.push(format!("{} operations with service {:?}", m.operations, open.service.is_some()));
+        }
+        if let Some(service) = &open.service {
+            check_latency(service, m.operations, &mut wrong);
+        }
+    }
     check_counts(m, &mut wrong);
     check_cpu(m, &mut wrong);
     wrong
@@ -110,7 +121,7 @@ fn check_cpu(m: &Measurement, wrong: &mut Vec<String>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::CpuTime;
+    use crate::message::{CpuTime, OpenLoop};
 
     fn good() -> Measurement {
         Measurement {
@@ -135,6 +146,7 @@ mod tests {
                 latency_us_max: 4.0,
                 histogram_ns_hdr_base64: "SElTVA".into(),
             }),
+            open_loop: None,
             client_cpu: CpuTime { user_s: 0.1, system_s: 0.2 },
             server_cpu: None,
             server_questions: Some(10),
@@ -208,6 +220,23 @@ mod tests {
         finds("3 threads", |m, _| m.threads = 3);
         finds("null back-end", |m, _| m.transport = "none".into());
         finds("histogram", |_, l| l.histogram_ns_hdr_base64.clear());
+    }
+
+    #[test]
+    fn an_open_loop_has_a_rate_and_a_service_time() {
+        let open = |m: &Measurement, l: &Latency, target_rate_per_s: f64, service: bool| {
+            let service = service.then(|| l.clone());
+            Some(Box::new(OpenLoop { target_rate_per_s, service, backlog_max: 0, unsent: m.operations }))
+        };
+        finds("target_rate_per_s is 0", |m, l| m.open_loop = open(m, l, 0.0, true));
+        finds("10 operations with service false", |m, l| m.open_loop = open(m, l, 5.0, false));
+        finds("latency of 9 operations", |m, l| {
+            let nine = Latency { count: 9, ..l.clone() };
+            m.open_loop = open(m, &nine, 5.0, true);
+        });
+        let mut good = good();
+        good.open_loop = open(&good, good.latency.as_ref().unwrap(), 5.0, true);
+        assert_eq!(measurement(&good), Vec::<String>::new());
     }
 
     #[test]

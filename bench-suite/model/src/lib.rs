@@ -19,4 +19,4 @@ pub use message::Message;
 pub use request::Request;
 
 /// Version of the request and message format. Host and bench binary must agree on it exactly.
-pub const PROTOCOL_VERSION: u32 = 3;
+pub const PROTOCOL_VERSION: u32 = 4;

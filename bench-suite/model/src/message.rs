@@ -151,6 +151,8 @@ pub enum CaveatKind {
     NotChecked,
     /// The machine's clock is not the host's.
     ClockDiffers,
+    /// An open loop did not get the rate that was asked for.
+    RateNotReached,
     /// The client reached the server through ssh.
     Tunnelled,
 }
@@ -234,9 +236,12 @@ pub struct Measurement {
     pub operations: u64,
     /// `operations / elapsed_s`; `None` where nothing succeeded.
     pub throughput_per_s: Option<f64>,
-    /// Latency; in a closed loop an operation is due when the one before it has completed. `None` where nothing
-    /// succeeded.
+    /// Latency, from when an operation was due; in a closed loop that is when the one before it has completed. `None`
+    /// where nothing succeeded.
     pub latency: Option<Latency>,
+    /// What an open loop adds; `None` in a closed one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open_loop: Option<Box<OpenLoop>>,
     /// CPU time of the client process.
     pub client_cpu: CpuTime,
     /// CPU time of the server process; `None` where it cannot be read.
@@ -251,6 +256,22 @@ pub struct Measurement {
     pub errors: BTreeMap<String, u64>,
     /// What ended the timed part.
     pub ended_by: EndedBy,
+}
+
+/// What became of a rate that was asked for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct OpenLoop {
+    /// Operations a second that were due.
+    pub target_rate_per_s: f64,
+    /// Time from when an operation was sent: `latency` without the wait for an idle connection. `None` where nothing
+    /// succeeded.
+    pub service: Option<Latency>,
+    /// Operations that were due at once and not yet sent, at most.
+    pub backlog_max: u64,
+    /// Operations that were due and not yet sent when the timed part ended; they are in no other number.
+    pub unsent: u64,
 }
 
 /// Why a run measured nothing that can be used.

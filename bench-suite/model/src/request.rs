@@ -250,13 +250,16 @@ impl Engine {
     }
 }
 
-/// A closed loop: each connection sends its next operation when the answer to the last has arrived.
+/// How much load, for how long.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Load {
     /// Connections, 1 or more. With the null back-end: independent loops; with the NDB API: threads.
     pub connections: u32,
+    /// When operations are due.
+    #[serde(default, skip_serializing_if = "Arrival::is_closed")]
+    pub arrival: Arrival,
     /// Client threads; `None`: as many as cores, at most `connections`.
     pub threads: Option<u32>,
     /// Load before the timed part, in seconds; not counted.
@@ -271,4 +274,47 @@ pub struct Load {
     pub interval_s: f64,
     /// A reply that takes longer than this, in seconds, counts as a lost connection.
     pub reply_timeout_s: f64,
+}
+
+/// When operations are due.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub enum Arrival {
+    /// A closed loop: each connection's next operation is due when the one before it has ended.
+    #[default]
+    Closed,
+    /// An open loop, at equal distances, whatever the server does; an operation waits for an idle connection.
+    Fixed {
+        /// Operations a second over all connections.
+        rate_per_s: f64,
+    },
+    /// An open loop, at random: a Poisson process.
+    Poisson {
+        /// Operations a second over all connections, on average.
+        rate_per_s: f64,
+    },
+}
+
+impl Arrival {
+    /// Operations a second that are asked for; `None` in a closed loop.
+    pub fn rate_per_s(self) -> Option<f64> {
+        match self {
+            Arrival::Closed => None,
+            Arrival::Fixed { rate_per_s } | Arrival::Poisson { rate_per_s } => Some(rate_per_s),
+        }
+    }
+
+    /// As tables print it behind a workload: ` @5000/s`, ` @~5000/s` at random, nothing for a closed loop.
+    pub fn label(self) -> String {
+        match self {
+            Arrival::Closed => String::new(),
+            Arrival::Fixed { rate_per_s } => format!(" @{rate_per_s}/s"),
+            Arrival::Poisson { rate_per_s } => format!(" @~{rate_per_s}/s"),
+        }
+    }
+
+    fn is_closed(&self) -> bool {
+        *self == Arrival::Closed
+    }
 }

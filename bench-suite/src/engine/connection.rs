@@ -95,8 +95,12 @@ pub struct Connection {
     pub session: Session,
     /// What it is doing.
     pub doing: Doing,
-    /// Since when; of an operation: when it was due.
+    /// Since when; of an operation: when it was sent.
     pub since_ns: u64,
+    /// When the operation in flight was due.
+    pub due_ns: u64,
+    /// Whether it is among those that wait for an operation to be due.
+    pub waits_for_due: bool,
     /// The operation in flight.
     pub number: u64,
     /// The prepared statement, once there is one.
@@ -118,6 +122,8 @@ impl Connection {
             session: Session::new("", "", Channel::Open),
             doing: Doing::Down,
             since_ns: 0,
+            due_ns: 0,
+            waits_for_due: false,
             number: 0,
             statement: None,
             cause: Cause::New,

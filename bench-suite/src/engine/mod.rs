@@ -1,5 +1,6 @@
-//! The closed loop: threads that share nothing hot, each with its own connections, numbers, histogram and
-//! counters.
+//! The loop: threads that share nothing hot, each with its own connections, numbers, histogram and counters.
+//!
+//! In a closed loop the next operation is due when the one before it has ended; in an open one by its schedule.
 //!
 //! A thread does one [`Job`] after another, each to its very end: when a job has ended, nothing is in
 //! flight.
@@ -9,7 +10,9 @@ mod counters;
 mod null;
 mod numbers;
 mod recorder;
+mod schedule;
 mod server;
+mod timer;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,10 +22,12 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use model::message::FailedKind;
+use model::request::Load;
 
 pub use counters::{Counters, Progress};
 pub use numbers::{Numbers, WARMUP_BASE, shares};
 pub use recorder::{ErrorCode, Recorder};
+use schedule::{Due, Schedule};
 
 use crate::control::Server;
 use crate::failure::Failure;
@@ -67,6 +72,8 @@ pub struct Run {
     pub base: u64,
     /// Operations of all threads together.
     pub limit: Option<u64>,
+    /// When an open loop's first operation is due, by the engine's clock.
+    pub start_ns: u64,
     /// When to stop, by the engine's clock.
     pub deadline_ns: u64,
 }
@@ -74,8 +81,14 @@ pub struct Run {
 /// What a thread says when its job has ended.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// What it recorded.
+    /// What it recorded, from when operations were due.
     pub recorder: Recorder,
+    /// The same from when they were sent; of an open loop.
+    pub service: Option<Recorder>,
+    /// Operations due at once that waited for a connection, at most.
+    pub backlog_max: u64,
+    /// Operations due and not sent at the end.
+    pub unsent: u64,
     /// Operations sent.
     pub sent: u64,
     /// When its last operation had ended.
@@ -99,6 +112,11 @@ pub struct Report {
 impl Report {
     fn merge(&mut self, other: Report) {
         self.recorder.merge(&other.recorder);
+        if let Some(service) = other.service {
+            self.service.get_or_insert_default().merge(&service);
+        }
+        self.backlog_max += other.backlog_max;
+        self.unsent += other.unsent;
         self.sent += other.sent;
         self.ended_ns = self.ended_ns.max(other.ended_ns);
         self.exhausted &= other.exhausted;
@@ -139,8 +157,18 @@ struct Context {
     width: u32,
     /// Connections of all threads.
     stride: u32,
+    load: Load,
     numbers: Numbers,
+    /// Of an open loop.
+    schedule: Option<Schedule>,
+    /// Of an open loop: what is due next.
+    pending: Option<Due>,
+    base: u64,
     recorder: Recorder,
+    /// From when operations were sent, of an open loop.
+    service: Option<Recorder>,
+    backlog_max: u64,
+    unsent: u64,
     deadline_ns: u64,
     /// Whether operations are still to be sent.
     running: bool,
@@ -151,6 +179,8 @@ struct Context {
 impl Context {
     fn begin(&mut self, job: &Job) {
         self.recorder = Recorder::default();
+        (self.schedule, self.pending, self.service) = (None, None, None);
+        (self.backlog_max, self.unsent) = (0, 0);
         self.counters.set_operations(0);
         self.counters.set_errors(0);
         self.sent = 0;
@@ -159,26 +189,52 @@ impl Context {
         if let Job::Run(run) = job {
             let (first, width, stride) = (self.first, self.width, self.stride);
             self.numbers = Numbers::new(first.into(), width.into(), stride.into(), run.base, run.limit);
+            let share = f64::from(width) / f64::from(stride);
+            self.schedule = Schedule::new(self.load.arrival, run.start_ns, share, self.load.seed);
+            self.service = self.schedule.is_some().then(Recorder::default);
+            self.base = run.base;
             self.deadline_ns = run.deadline_ns;
             self.running = true;
         }
     }
 
-    /// The next operation's number, unless the job is over.
+    /// The next operation, unless the job is over or none is due yet.
     #[inline]
-    fn next_operation(&mut self, now_ns: u64) -> Option<u64> {
+    fn next_operation(&mut self, now_ns: u64) -> Option<Due> {
+        let due = self.peek(now_ns)?;
+        if due.due_ns > now_ns {
+            return None;
+        }
+        self.pending = None;
+        self.sent += 1;
+        if let Some(schedule) = &self.schedule {
+            self.backlog_max = self.backlog_max.max(schedule.within(now_ns - due.due_ns));
+        }
+        Some(due)
+    }
+
+    /// What is to be sent next, be it due or not; `None` when the job is over.
+    #[inline]
+    fn peek(&mut self, now_ns: u64) -> Option<Due> {
         if self.over(now_ns) {
             return None;
         }
-        let number = self.numbers.next();
-        match number {
-            Some(_) => self.sent += 1,
-            None => {
+        if self.pending.is_none() {
+            self.pending = self.draw(now_ns);
+            if self.pending.is_none() {
                 self.running = false;
                 self.exhausted = true;
             }
         }
-        number
+        self.pending
+    }
+
+    #[inline]
+    fn draw(&mut self, now_ns: u64) -> Option<Due> {
+        let number = self.numbers.next()?;
+        let base = self.base;
+        let due_ns = self.schedule.as_mut().map_or(now_ns, |schedule| schedule.due_ns(number - base));
+        Some(Due { number, due_ns })
     }
 
     /// Whether no more operations are to be sent.
@@ -186,13 +242,28 @@ impl Context {
     fn over(&mut self, now_ns: u64) -> bool {
         if self.running && (now_ns >= self.deadline_ns || self.stop.load(Ordering::Relaxed)) {
             self.running = false;
+            self.count_unsent(now_ns.min(self.deadline_ns));
         }
         !self.running
     }
 
+    /// What was due until then and waits for a connection.
+    fn count_unsent(&mut self, until_ns: u64) {
+        let next = self.pending.take().or_else(|| self.schedule.is_some().then(|| self.draw(until_ns))?);
+        if let (Some(schedule), Some(next)) = (&self.schedule, next)
+            && next.due_ns < until_ns
+        {
+            self.unsent = 1 + schedule.within(until_ns - next.due_ns);
+        }
+    }
+
+    /// An operation ended that was due and sent at these times.
     #[inline]
-    fn succeeded(&mut self, latency_ns: u64) {
-        self.recorder.success(latency_ns);
+    fn succeeded(&mut self, now_ns: u64, due_ns: u64, sent_ns: u64) {
+        self.recorder.success(now_ns - due_ns);
+        if let Some(service) = &mut self.service {
+            service.success(now_ns - sent_ns);
+        }
         self.counters.set_operations(self.recorder.operations());
     }
 
@@ -204,6 +275,9 @@ impl Context {
     fn report(&mut self) -> Report {
         Report {
             recorder: std::mem::take(&mut self.recorder),
+            service: self.service.take(),
+            backlog_max: self.backlog_max,
+            unsent: self.unsent,
             sent: self.sent,
             ended_ns: self.clock.now_ns(),
             exhausted: self.exhausted,
@@ -235,18 +309,18 @@ impl Drop for Engine {
 }
 
 impl Engine {
-    /// Starts `threads` threads for `connections` connections. They end when the engine is dropped.
+    /// Starts `threads` threads for the load's connections. They end when the engine is dropped.
     pub fn start(
         backend: &Backend,
         workload: &Arc<dyn Workload>,
-        connections: u32,
+        load: &Load,
         threads: u32,
     ) -> Result<Self, Failure> {
         let clock = Clock::start();
         let stop = Arc::new(AtomicBool::new(false));
         let (report_to, reports) = mpsc::channel();
         let mut engine = Engine { jobs: vec![], reports, counters: vec![], stop, clock, threads: vec![] };
-        for (index, (first, width)) in shares(connections, threads).into_iter().enumerate() {
+        for (index, (first, width)) in shares(load.connections, threads).into_iter().enumerate() {
             let counters = Arc::new(Counters::default());
             let context = Context {
                 workload: workload.clone(),
@@ -255,9 +329,16 @@ impl Engine {
                 counters: counters.clone(),
                 first,
                 width,
-                stride: connections,
+                stride: load.connections,
+                load: load.clone(),
                 numbers: Numbers::new(0, 1, 1, 0, Some(0)),
+                schedule: None,
+                pending: None,
+                base: 0,
                 recorder: Recorder::default(),
+                service: None,
+                backlog_max: 0,
+                unsent: 0,
                 deadline_ns: 0,
                 running: false,
                 exhausted: false,

@@ -2,6 +2,7 @@
 //! remains is what the harness itself costs.
 
 use std::hint::black_box;
+use std::time::Duration;
 
 use super::{Context, Job, Report, Worker};
 
@@ -23,19 +24,23 @@ impl Worker for NullWorker {
     fn perform(&mut self, job: &Job) -> Report {
         let context = &mut self.context;
         context.begin(job);
-        let mut due = context.clock.now_ns();
-        if matches!(job, Job::Run(_)) {
-            while let Some(number) = context.next_operation(due) {
-                self.packet.clear();
-                self.packet.extend_from_slice(&[0; 4]);
-                context.workload.encode(number, 1, &mut self.packet);
-                let length = (self.packet.len() - 4) as u32;
-                self.packet[..3].copy_from_slice(&length.to_le_bytes()[..3]);
-                black_box(&self.packet);
-                let now = context.clock.now_ns();
-                context.succeeded(now - due);
-                due = now;
-            }
+        let mut now = context.clock.now_ns();
+        while context.running {
+            let Some(due) = context.next_operation(now) else {
+                let next = context.peek(now).map_or(now, |due| due.due_ns.min(context.deadline_ns));
+                std::thread::sleep(Duration::from_nanos(next - now));
+                now = context.clock.now_ns();
+                continue;
+            };
+            self.packet.clear();
+            self.packet.extend_from_slice(&[0; 4]);
+            context.workload.encode(due.number, 1, &mut self.packet);
+            let length = (self.packet.len() - 4) as u32;
+            self.packet[..3].copy_from_slice(&length.to_le_bytes()[..3]);
+            black_box(&self.packet);
+            let end = context.clock.now_ns();
+            context.succeeded(end, due.due_ns, now);
+            now = end;
         }
         let mut report = context.report();
         report.up = context.width;

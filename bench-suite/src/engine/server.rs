@@ -5,6 +5,7 @@
 //! which finds replies that are late and connections that are to be made again. The timed part reads the
 //! clock once an operation: one's end is the next one's beginning.
 
+use std::collections::VecDeque;
 use std::io;
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use mio::{Events, Poll, Registry, Token};
 use model::message::FailedKind;
 
 use super::connection::{Cause, Connection, Doing};
+use super::timer::{self, Timer};
 use super::{Context, ErrorCode, Job, Report, Worker};
 use crate::client::{ClientError, Event, Reply, ServerError, Session};
 use crate::control::Server;
@@ -33,6 +35,10 @@ pub struct ServerWorker {
     poll: Poll,
     registry: Registry,
     connections: Vec<Connection>,
+    /// Of an open loop: connections that wait for an operation to be due, longest first.
+    idle: VecDeque<usize>,
+    /// Of an open loop: wakes this thread when the next operation is due.
+    timer: Timer,
     reply_timeout_ns: u64,
     /// Whether connections prepare the workload's statement once they are up.
     armed: bool,
@@ -67,6 +73,7 @@ impl Worker for ServerWorker {
                 self.sweep(now);
                 continue;
             }
+            self.send_due(now);
             let until = if self.context.running { self.context.deadline_ns } else { u64::MAX };
             let wait = self.next_sweep_ns.min(until).saturating_sub(now).max(1_000_000);
             match self.poll.poll(&mut events, Some(Duration::from_nanos(wait))) {
@@ -76,7 +83,7 @@ impl Worker for ServerWorker {
                 }
                 _ => {}
             }
-            for event in &events {
+            for event in events.iter().filter(|event| event.token() != timer::TOKEN) {
                 self.ready(event.token().0, event.is_read_closed() || event.is_error());
             }
         }
@@ -96,8 +103,10 @@ impl ServerWorker {
         let poll = Poll::new()?;
         Ok(ServerWorker {
             registry: poll.registry().try_clone()?,
+            timer: Timer::new(&poll)?,
             poll,
             connections: (0..context.width).map(|_| Connection::new()).collect(),
+            idle: VecDeque::new(),
             context,
             reply_timeout_ns: u64::try_from(server.reply_timeout.as_nanos()).unwrap_or(u64::MAX),
             server: server.clone(),
@@ -129,11 +138,32 @@ impl ServerWorker {
         self.settled = false;
         self.lost = 0;
         self.last_loss = None;
+        self.idle.clear();
         for index in 0..self.connections.len() {
+            self.connections[index].waits_for_due = false;
             if self.connections[index].doing == Doing::Idle {
                 self.advance(index, now);
             }
         }
+    }
+
+    /// Gives what is due to connections that wait for it, and sees to it that this thread wakes for the next.
+    fn send_due(&mut self, now: u64) {
+        while !self.idle.is_empty() {
+            let Some(due) = self.context.peek(now) else { return };
+            if due.due_ns > now {
+                // No timer: the thread sleeps longer, and the operation is late. Its latency says so.
+                let _ = self.timer.wake_in(due.due_ns - now);
+                return;
+            }
+            let Some(index) = self.idle.pop_front() else { return };
+            self.connections[index].waits_for_due = false;
+            // One that was lost meanwhile comes back by itself.
+            if self.connections[index].doing == Doing::Idle {
+                self.advance(index, now);
+            }
+        }
+        self.context.over(now);
     }
 
     /// Whether the job is over and nothing is in flight.
@@ -297,7 +327,7 @@ impl ServerWorker {
         match (doing, reply) {
             (Doing::Busy, Reply::Error(error)) => self.context.failed(ErrorCode::Server(error.code)),
             (Doing::Busy, reply) if self.context.workload.check(number, &reply) => {
-                self.context.succeeded(now - connection.since_ns);
+                self.context.succeeded(now, connection.due_ns, connection.since_ns);
             }
             (Doing::Busy, _) => self.context.failed(ErrorCode::WrongAnswer),
             (Doing::Inspecting, reply) => self.cipher = Some(cipher(&reply)),
@@ -361,15 +391,20 @@ impl ServerWorker {
         } else if let (true, None, Some(sql)) = (self.armed, connection.statement, statement) {
             connection.session.prepare(sql)?;
             connection.doing = Doing::Preparing;
-        } else if let Some(number) = self.context.next_operation(now) {
+        } else if let Some(due) = self.context.next_operation(now) {
             // From here on a loss is this operation's failure.
-            connection.number = number;
+            connection.number = due.number;
+            connection.due_ns = due.due_ns;
             connection.doing = Doing::Busy;
             self.in_flight += 1;
             let out = connection.session.begin_command()?;
-            self.context.workload.encode(number, connection.statement.unwrap_or(0), out);
+            self.context.workload.encode(due.number, connection.statement.unwrap_or(0), out);
             connection.session.end_command(self.context.workload.expect());
         } else {
+            if self.context.running && !connection.waits_for_due {
+                connection.waits_for_due = true;
+                self.idle.push_back(index);
+            }
             return Ok(());
         }
         connection.write(&self.registry, Token(index))

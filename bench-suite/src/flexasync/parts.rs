@@ -88,6 +88,7 @@ impl Part {
             operations,
             throughput_per_s: (operations > 0).then(|| operations as f64 / self.elapsed_s),
             latency: self.recorder.latency(),
+            open_loop: None,
             client_cpu: cpu(self.client_cpu),
             server_cpu: self.server_cpu.map(cpu),
             server_questions: None,

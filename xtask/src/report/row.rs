@@ -88,7 +88,7 @@ pub fn of(record: &[Line]) -> Vec<Row> {
             Line::Workload { index, workload, load, client, transport } => rows.push(Row {
                 index: *index,
                 workload: Some(Asked {
-                    label: workload.label(),
+                    label: workload.label() + &load.arrival.label(),
                     client: client.clone(),
                     transport: transport.clone(),
                     connections: load.connections,

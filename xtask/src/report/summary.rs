@@ -67,8 +67,11 @@ pub fn summary(file: &Path, record: &[Line]) -> Summary {
 fn workload(row: Row) -> Option<Workload> {
     let asked = row.workload?;
     let mut measurement = row.measured;
-    if let Some(latency) = measurement.as_mut().and_then(|measured| measured.latency.as_mut()) {
-        latency.histogram_ns_hdr_base64.clear();
+    if let Some(measured) = &mut measurement {
+        let service = measured.open_loop.as_mut().and_then(|open| open.service.as_mut());
+        for latency in measured.latency.as_mut().into_iter().chain(service) {
+            latency.histogram_ns_hdr_base64.clear();
+        }
     }
     Some(Workload {
         workload: asked.label,

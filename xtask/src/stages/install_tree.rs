@@ -153,7 +153,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("old"), "old").unwrap();
         let list = [Install { from: "new".into(), or: Some("old".into()), to: "to".into() }];
-        let mut copied = || {
+        let copied = || {
             install(&list, &[("", folder.path())], folder.path()).unwrap();
             fs::read_to_string(folder.path().join("to")).unwrap()
         };

@@ -73,7 +73,7 @@ pub fn run(
             Backend::Ndb { .. } => "ndb".into(),
         },
     })?;
-    let label = planned.workload.label();
+    let label = planned.label();
     let of = if matches!(workload.backend, Backend::Ndb { .. }) { "thread" } else { "connection" };
     ui::step("bench", &format!("{label}, {}", ui::counted(planned.load.connections.into(), of)));
     let mut load = planned.load.clone();

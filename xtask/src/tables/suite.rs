@@ -1,21 +1,26 @@
 //! A suite: a named list of workloads with their parameters, as its file in `bench-suite/suites` says.
 
+mod planned;
+
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 
 use anyhow::Result;
-use model::request::{Coordinator, Engine, Flexasync, Load, SendWhen, Statement, Workload};
+use model::request::{Arrival, Coordinator, Engine, Flexasync, Load, SendWhen, Statement, Workload};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 
 use crate::failure::{Failure, Kind, unknown};
 use crate::home::repository;
 
+pub use planned::{Planned, Spread, rate_of_text};
+
 /// What the load generator takes; it refuses the same, but only once everything is built.
 const MAX_SECONDS: f64 = 1e6;
 const MAX_CONNECTIONS: u32 = 100_000;
 const MAX_THREADS: u32 = 1024;
 const MAX_ROWS: u64 = 1 << 40;
+const MAX_RATE_PER_S: f64 = 1e8;
 
 /// One file of `bench-suite/suites`. Values are checked while it is read, so that a wrong one is told with its line.
 #[derive(Clone, Debug, Deserialize)]
@@ -45,6 +50,7 @@ pub struct Suite {
 pub struct Entry {
     workload: Workload,
     connections: u32,
+    arrival: Arrival,
     threads: Option<u32>,
 }
 
@@ -58,6 +64,11 @@ struct Written {
     /// Connections; flexasync has threads alone.
     #[serde(default, deserialize_with = "connections")]
     connections: Option<u32>,
+    /// Operations a second that are due whatever the server does; left out: a closed loop.
+    #[serde(default, deserialize_with = "rate")]
+    rate_per_s: Option<f64>,
+    /// How they are spread; left out: `fixed`.
+    arrival: Option<Spread>,
     /// `prepared` or `text`; for workloads with a choice.
     statement: Option<Statement>,
     /// Rows of the table; for workloads with one.
@@ -154,33 +165,6 @@ impl WrittenFlexasync {
     }
 }
 
-/// A workload ready to be asked for.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Planned {
-    /// What.
-    pub workload: Workload,
-    /// How much.
-    pub load: Load,
-}
-
-impl Planned {
-    /// Takes another number of connections than the suite's.
-    ///
-    /// # Errors
-    /// `flexasync` has a thread for each, and fewer can be.
-    pub fn connect(&mut self, connections: Option<u32>) -> Result<()> {
-        let Some(connections) = connections else { return Ok(()) };
-        if matches!(self.workload, Workload::Flexasync(_)) && connections > MAX_THREADS {
-            let what = format!(
-                "--connections {connections}: flexasync has a thread for each, at most {MAX_THREADS}"
-            );
-            return Err(Failure::new(Kind::Usage, what).next("ask for fewer").into());
-        }
-        self.load.connections = connections;
-        Ok(())
-    }
-}
-
 impl Suite {
     /// Reads the suite `name`.
     pub fn load(name: &str) -> Result<Self> {
@@ -220,6 +204,7 @@ impl Suite {
     fn planned(&self, entry: &Entry) -> Planned {
         let load = Load {
             connections: entry.connections,
+            arrival: entry.arrival,
             threads: entry.threads,
             warmup_s: self.warmup_s,
             duration_s: self.duration_s,
@@ -237,12 +222,17 @@ impl TryFrom<Written> for Entry {
 
     /// `Err` where fields do not belong together.
     fn try_from(written: Written) -> Result<Self, String> {
-        let Written { name, connections, statement, rows, engine, threads, flexasync } = written;
+        let Written { name, connections, rate_per_s, arrival, statement, rows, engine, threads, flexasync } =
+            written;
+        if arrival.is_some() && rate_per_s.is_none() {
+            return Err(format!("{name}: `arrival` is of a `rate-per-s`, which is not given"));
+        }
+        let arrival = arrival.unwrap_or_default().arrival(rate_per_s);
         if name == "flexasync" {
             return flexasync_entry(
                 connections,
                 threads,
-                statement.is_some() || rows.is_some() || engine.is_some(),
+                statement.is_some() || rows.is_some() || engine.is_some() || rate_per_s.is_some(),
                 flexasync,
             );
         }
@@ -266,7 +256,7 @@ impl TryFrom<Written> for Entry {
             "do0" => Workload::Do0,
             other => return Err(unknown("workload", other, &names()).to_string()),
         };
-        Ok(Entry { workload, connections, threads })
+        Ok(Entry { workload, connections, arrival, threads })
     }
 }
 
@@ -277,11 +267,15 @@ fn flexasync_entry(
     flexasync: Option<WrittenFlexasync>,
 ) -> Result<Entry, String> {
     if connections.is_some() || of_sql {
-        return Err("flexasync: has `threads`, and neither `connections` nor `statement` nor `rows`".into());
+        return Err(
+            "flexasync: has `threads`, and no `connections`, `rate-per-s`, `statement`, `rows`, `engine`"
+                .into(),
+        );
     }
     let threads = threads.ok_or("flexasync: needs `threads`")?;
     let parameters = flexasync.ok_or("flexasync: needs `flexasync`, its parameters")?.checked()?;
-    Ok(Entry { workload: Workload::Flexasync(parameters), connections: threads, threads: None })
+    let workload = Workload::Flexasync(parameters);
+    Ok(Entry { workload, connections: threads, arrival: Arrival::Closed, threads: None })
 }
 
 fn names() -> Vec<String> {
@@ -316,6 +310,11 @@ fn connections<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Err
 
 fn threads<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
     in_range(u32::deserialize(from)?, 1..=MAX_THREADS, "1 or more").map(Some)
+}
+
+fn rate<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
+    in_range(f64::deserialize(from)?, f64::MIN_POSITIVE..=MAX_RATE_PER_S, "operations a second above 0")
+        .map(Some)
 }
 
 fn rows<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
@@ -370,6 +369,8 @@ mod tests {
             ("connections = 2", "connections = 0", 10, "is 0, must be 1 or more, at most 100000"),
             ("connections = 2", "connections = 9999999", 10, "at most 100000"),
             ("connections = 2", "connections = -1", 10, "-1"),
+            ("connections = 2", "rate-per-s = 0", 10, "operations a second above 0"),
+            ("connections = 2", "rate-per-s = nan", 10, "operations a second above 0"),
             ("threads = 2", "threads = 0", 11, "is 0, must be 1 or more, at most 1024"),
             ("'point-select'", "'point-selct'", 7, "did you mean point-select?"),
             ("rows = 10", "row = 10", 9, "unknown field `row`"),
@@ -387,6 +388,7 @@ mod tests {
             ("rows = 10\n", "", "needs `rows`"),
             ("statement = 'text'\n", "", "needs `statement`"),
             ("threads = 2", "threads = 3", "more `threads` than `connections`"),
+            ("threads = 2", "arrival = 'poisson'", "`arrival` is of a `rate-per-s`"),
             ("'point-select'", "'do0'", "has no `statement`, no `rows` and no `engine`"),
         ] {
             let message = refused(from, to);
@@ -398,16 +400,6 @@ mod tests {
             message.contains("at line 5, column") && message.contains("a workload at least"),
             "{message}"
         );
-    }
-
-    #[test]
-    fn flexasync_takes_no_more_threads_by_the_flag_than_by_its_suite() {
-        for (suite, most) in [("flexasync", MAX_THREADS), ("smoke", MAX_CONNECTIONS)] {
-            let mut planned = Suite::load(suite).unwrap().plan(&[]).unwrap().remove(0);
-            planned.connect(Some(most)).unwrap();
-            assert_eq!(planned.load.connections, most);
-            assert_eq!(planned.connect(Some(most + 1)).is_err(), suite == "flexasync");
-        }
     }
 
     #[test]

@@ -21,7 +21,7 @@ use crate::machines::name::Name;
 use crate::machines::{self, Choices};
 use crate::pipeline::{From, Pipeline};
 use crate::stages::record;
-use crate::tables::suite::{Planned, Suite};
+use crate::tables::suite::{self, Planned, Suite};
 use crate::tables::topology::Topology;
 use crate::{report, ui};
 use model::CpuList;
@@ -62,6 +62,13 @@ pub struct Args {
     /// Connections, instead of the suite's; of flexasync: threads.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     connections: Option<u32>,
+    /// Operations a second over all connections, due whatever the server does. Left out: the suite's; as a rule each is
+    /// due when the one before it has ended.
+    #[arg(long, value_name = "PER_S", value_parser = suite::rate_of_text)]
+    rate: Option<f64>,
+    /// How the operations of --rate are spread.
+    #[arg(long, value_enum, default_value = "fixed", requires = "rate")]
+    arrival: suite::Spread,
     /// Length of each timed part in seconds, instead of the suite's.
     #[arg(long, value_parser = positive)]
     duration_s: Option<f64>,
@@ -108,6 +115,8 @@ const EXAMPLES: &str = "Examples:
                                                            a matrix: one record a cell, one table
   cargo xtask bench --target ppc64le --server ssh:a --client ssh:b
   cargo xtask bench --workload do0 --connections 16 --duration-s 10 --client host
+  cargo xtask bench --workload point-select --rate 5000 --arrival poisson
+                                                           as many users would: latency from when a query was due
   cargo xtask bench --product ndb --target x86_64 --on local --compare flexAsynch
                                                            flexasync beside NDB's own flexAsynch
   cargo xtask bench --product ndb --with sql --suite sql-engines
@@ -258,6 +267,7 @@ fn plan(args: &Args, pipeline: &Pipeline) -> Result<Plan> {
     let mut workloads = Suite::load(&suite)?.plan(&args.workload)?;
     for planned in &mut workloads {
         planned.connect(args.connections)?;
+        planned.arrive(args.arrival.arrival(args.rate))?;
         planned.load.duration_s = args.duration_s.unwrap_or(planned.load.duration_s);
     }
     if let Some(topology) = &args.topology {
