@@ -59,9 +59,9 @@ struct Server {
 }
 
 impl Server {
-    fn start(patches: &str, preload: &Path) -> Self {
+    fn start(release: &str, patches: &str, preload: &Path) -> Self {
         let own = own_target();
-        let words = ["serve", "--target", &own, "--on", "local", "--patches", patches];
+        let words = ["serve", "--target", &own, "--on", "local", "--release", release, "--patches", patches];
         let mut running = call(&words).env("LD_PRELOAD", preload).start();
         let lines = [running.next_line(), running.next_line()];
         if lines[1].is_empty() {
@@ -91,18 +91,21 @@ fn a_temporary_table_that_cannot_be_opened_ends_mariadb_without_its_patch_only()
     // A column this long is in no table in memory.
     let sql = "SELECT LENGTH(x) FROM (SELECT REPEAT('a', 70000) AS x UNION SELECT REPEAT('b', 70000)) AS t";
 
-    let server = Server::start("all", &library);
-    fs::write(&switch, "").expect("a file");
-    let refused = server.says(sql);
-    let why = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(!refused.status.success() && why.contains("#sql") && why.contains("Errcode: 2"), "{why}");
-    assert!(server.says("SELECT 1").status.success());
-    let mark = server.running.mark.clone();
-    server.running.signal(Signal::INT);
-    server.running.end().expect_code(0);
+    // The older release has no need of the patch.
+    for release in ["10.11.18", "10.5.23"] {
+        let server = Server::start(release, "all", &library);
+        fs::write(&switch, "").expect("a file");
+        let refused = server.says(sql);
+        let why = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(!refused.status.success() && why.contains("#sql") && why.contains("Errcode: 2"), "{why}");
+        assert!(server.says("SELECT 1").status.success());
+        server.running.signal(Signal::INT);
+        server.running.end().expect_code(0);
+        fs::remove_file(&switch).expect("it is there");
+    }
 
-    fs::remove_file(&switch).expect("it is there");
-    let server = Server::start("all,-0001", &library);
+    let server = Server::start("10.11.18", "all,-0001", &library);
+    let mark = server.running.mark.clone();
     fs::write(&switch, "").expect("a file");
     let lost = server.says(sql);
     let why = String::from_utf8_lossy(&lost.stderr).into_owned();

@@ -24,10 +24,50 @@ fn status(queue: &Queue) -> Ended {
 fn every_patch_of_every_release_applies_and_says_what_it_is() {
     let ended = call(&["patch", "status"]).run().expect_code(0);
     assert!(ended.stdout.lines().count() > 10 && !ended.stdout.contains("conflicts"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("mariadb\t10.5.23\t-\tno patches"), "{}", ended.stdout);
     // Whether a build reads what they change, is checked where one is in the cache: not on a bare machine.
     let ended = call(&["patch", "check", "--without-builds"]).run().expect_code(0);
     assert!(ended.stdout.lines().skip(1).all(|line| line.contains("\tgood\texactly\t")), "{}", ended.stdout);
 }
+
+#[test]
+fn a_series_is_carried_to_another_release_as_far_as_it_fits_there() {
+    let queue = Queue::new();
+    let (series, there) = ("mariadb/10.11.18/series", queue.file("mariadb/10.5.23/series"));
+    let text = fs::read_to_string(queue.file(series)).expect("the series");
+    fs::write(queue.file(series), text + "0002-say-more.patch\n").expect("a series");
+    fs::write(queue.file("mariadb/10.11.18/0002-say-more.patch"), FITS_BOTH).expect("a patch");
+    let before = fs::read_to_string(&there).expect("its series");
+    let port = "port --product mariadb --release 10.11.18 --to 10.5.23";
+
+    // What 0001 mends came after 10.5.23: its lines are not there, and nobody guesses.
+    let ended = queue.patch(port).run().expect_code(4);
+    assert!(ended.stdout.contains("0002-say-more.patch\tapplies"), "{}", ended.stdout);
+    ended.expect_said(&["ha_maria.cc: its lines are not there", "1 of 2 do not fit", "nothing was written"]);
+    assert_eq!(fs::read_to_string(&there).expect("its series"), before);
+
+    queue.patch(&format!("{port} --partial")).run().expect_code(0);
+    let after = fs::read_to_string(&there).expect("its series");
+    assert!(after.contains("../10.11.18/0002-say-more.patch # applies unchanged"), "{after}");
+    assert!(after.starts_with(&before), "what a person wrote there is gone:\n{after}");
+    let ended = queue.patch("status --product mariadb --release 10.5.23").run().expect_code(0);
+    assert!(ended.stdout.contains("10.5.23\t0002-say-more.patch\tapplies"), "{}", ended.stdout);
+}
+
+/// A change to a file that both releases have.
+const FITS_BOTH: &str = "Description: say more
+Author: A Person <person@example.org>
+Forwarded: not-needed
+Last-Update: 2026-12-07
+---
+--- a/mysys/crc32/crc32c_ppc.c
++++ b/mysys/crc32/crc32c_ppc.c
+@@ -1,3 +1,4 @@
++/* More. */
+ #define CRC32_FUNCTION crc32c_ppc
+ #define CRC_TABLE
+ #define POWER8_INTRINSICS
+";
 
 #[test]
 fn what_could_not_be_checked_is_not_green() {

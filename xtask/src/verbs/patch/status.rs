@@ -23,10 +23,25 @@ pub struct Standing {
     pub release: String,
     /// The patch's name.
     pub patch: String,
-    /// `applies`, `already upstream` or `conflicts`.
+    /// `applies`, `already upstream` or `conflicts`; `no patches` of a release without any.
     pub status: &'static str,
     /// What must be said of it, a line each: hunks that moved, or do not fit.
     pub details: Vec<String>,
+}
+
+/// The status of a release without patches, which says that it was looked at.
+const NONE: &str = "no patches";
+
+impl Standing {
+    fn of(queue: &Queue, patch: &str, status: &'static str, details: Vec<String>) -> Self {
+        Standing {
+            product: queue.product.name.clone(),
+            release: queue.release.version.clone(),
+            patch: patch.to_string(),
+            status,
+            details,
+        }
+    }
 }
 
 /// Prints a row a patch; fails where one does not apply.
@@ -34,10 +49,14 @@ pub fn run(args: &Tabled) -> Result<()> {
     let home = args.which.home()?;
     let mut all = Vec::new();
     for queue in args.which.all()? {
-        all.extend(of(&home, &queue, &queue.series)?);
+        let standings = of(&home, &queue, &queue.series)?;
+        if standings.is_empty() {
+            all.push(Standing::of(&queue, "-", NONE, Vec::new()));
+        }
+        all.extend(standings);
     }
     print(&all, args.json)?;
-    let bad = all.iter().filter(|standing| standing.status != "applies").count() as u64;
+    let bad = all.iter().filter(|standing| !["applies", NONE].contains(&standing.status)).count() as u64;
     if bad == 0 {
         return Ok(());
     }
@@ -88,13 +107,7 @@ pub fn of(home: &Home, queue: &Queue, series: &Series) -> Result<Vec<Standing>> 
                 ("conflicts", details)
             }
         };
-        all.push(Standing {
-            product: queue.product.name.clone(),
-            release: queue.release.version.clone(),
-            patch: patch.name.clone(),
-            status,
-            details,
-        });
+        all.push(Standing::of(queue, &patch.name, status, details));
     }
     Ok(all)
 }
