@@ -52,7 +52,7 @@ fn packets(c: &mut Criterion) {
             b.iter(|| {
                 out.clear();
                 number += 1;
-                workload.encode(number, 1, &mut out);
+                workload.encode(number, 0, &[1], &mut out);
                 black_box(&out);
             });
         });

@@ -208,10 +208,10 @@ impl Timed {
 
     fn server_caveats(&self, caveats: &mut Vec<(CaveatKind, String)>) {
         match &self.server_questions {
-            Ok(server) if *server == self.report.sent => {}
+            Ok(server) if *server == self.report.questions => {}
             Ok(server) => caveats.push((
                 CaveatKind::CountDiffers,
-                format!("the server counted {server} questions, the client sent {}", self.report.sent),
+                format!("the server counted {server} questions, the client sent {}", self.report.questions),
             )),
             Err(why) => caveats.push((CaveatKind::NotChecked, format!("server's Questions: {why}"))),
         }
@@ -252,8 +252,9 @@ impl Timed {
             client_cpu: self.client_cpu.unwrap_or(CpuTime { user_s: 0.0, system_s: 0.0 }),
             server_cpu: self.server_cpu.ok(),
             server_questions: self.server_questions.ok(),
-            client_questions: self.report.sent,
+            client_questions: self.report.questions,
             errors: self.report.recorder.errors(),
+            retries: self.report.recorder.retries(),
             ended_by: self.ended_by,
         }
     }

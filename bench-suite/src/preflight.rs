@@ -48,10 +48,10 @@ struct Limits {
 }
 
 /// Asks the server for its limits and compares.
-pub fn check_server(control: &mut Control, connections: u32, prepares: bool) -> Result<(), Failure> {
+pub fn check_server(control: &mut Control, connections: u32, statements: u64) -> Result<(), Failure> {
     let limits = read(control)
         .map_err(|e| e.into_failure("reading the server's limits", FailedKind::CannotConnect))?;
-    compare(&limits, connections.into(), prepares)
+    compare(&limits, connections.into(), statements)
 }
 
 fn read(control: &mut Control) -> Result<Limits, ControlError> {
@@ -75,7 +75,7 @@ fn read(control: &mut Control) -> Result<Limits, ControlError> {
     })
 }
 
-fn compare(limits: &Limits, connections: u64, prepares: bool) -> Result<(), Failure> {
+fn compare(limits: &Limits, connections: u64, statements: u64) -> Result<(), Failure> {
     let needed = connections + limits.threads_connected;
     if limits.max_connections < needed {
         let cure = format!(
@@ -89,8 +89,8 @@ fn compare(limits: &Limits, connections: u64, prepares: bool) -> Result<(), Fail
         let (name, actual) = ("the server's max_user_connections", limits.max_user_connections);
         return Err(too_low(name, connections + 1, actual, "raise it, or set it to 0"));
     }
-    let needed = connections + limits.prepared;
-    if prepares && limits.max_prepared < needed {
+    let needed = connections * statements + limits.prepared;
+    if statements > 0 && limits.max_prepared < needed {
         let cure = format!("run: SET GLOBAL max_prepared_stmt_count={needed}");
         let (name, actual) = ("the server's max_prepared_stmt_count", limits.max_prepared);
         return Err(too_low(name, needed, actual, &cure));
@@ -118,15 +118,15 @@ mod tests {
     };
 
     fn detail(limits: Limits, connections: u64) -> String {
-        let failure = compare(&limits, connections, true).unwrap_err();
+        let failure = compare(&limits, connections, 1).unwrap_err();
         assert_eq!(failure.kind, FailedKind::Limit);
         failure.detail
     }
 
     #[test]
     fn limits_that_suffice_pass() {
-        compare(&ROOMY, 150, true).unwrap();
-        compare(&Limits { max_prepared: 0, open_files: 0, ..ROOMY }, 150, false).unwrap();
+        compare(&ROOMY, 150, 1).unwrap();
+        compare(&Limits { max_prepared: 0, open_files: 0, ..ROOMY }, 150, 0).unwrap();
     }
 
     #[test]
@@ -135,6 +135,8 @@ mod tests {
         assert!(text.starts_with("the server's max_connections is 151, this load needs 152"), "{text}");
         let text = detail(Limits { max_prepared: 10, prepared: 3, ..ROOMY }, 8);
         assert!(text.contains("max_prepared_stmt_count is 10, this load needs 11"), "{text}");
+        let failure = compare(&Limits { max_prepared: 100, ..ROOMY }, 8, 13).unwrap_err();
+        assert!(failure.detail.contains("max_prepared_stmt_count is 100, this load needs 104"), "{failure}");
         let text = detail(Limits { open_files: 100, ..ROOMY }, 100);
         assert!(text.contains("open_files_limit is 100, this load needs 133"), "{text}");
         let text = detail(Limits { max_user_connections: 5, ..ROOMY }, 5);

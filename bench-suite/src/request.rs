@@ -52,6 +52,11 @@ fn check(request: &Request) -> Result<(), Failure> {
     if let Workload::PointSelect { rows, .. } = request.workload {
         between("rows", rows, 1, MAX_ROWS)?;
     }
+    if let Workload::Oltp(oltp) = &request.workload {
+        // Their key is a signed 32-bit integer, and a range reaches beyond it.
+        between("rows", oltp.rows, 1, (1 << 31) - 1000)?;
+        between("tables", oltp.tables.into(), 1, 1000)?;
+    }
     if let Workload::Flexasync(workload) = &request.workload {
         check_flexasync(workload)?;
         if !matches!(request.backend, Backend::Ndb { .. }) {

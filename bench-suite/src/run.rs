@@ -115,8 +115,8 @@ impl Session<'_> {
         let mut control = Control::connect(server, self.interrupted)?;
         let place = transport::describe(&server.endpoint);
         output::for_people(&format!("connected to {place} ({})", control.server_version()));
-        let prepares = self.workload.statement().is_some();
-        preflight::check_server(&mut control, connections, prepares)?;
+        let statements = self.workload.statements().len() as u64;
+        preflight::check_server(&mut control, connections, statements)?;
         let engine = self.engine(&Backend::Server(server.clone()))?;
         let opened = engine.perform(&Job::Open, &mut |engine| self.stop_if_interrupted(engine))?;
         self.all_up(&opened, &place)?;
@@ -145,11 +145,11 @@ impl Session<'_> {
     }
 
     fn arm(&mut self, engine: &Engine) -> Result<(), Failure> {
-        if self.workload.statement().is_none() {
+        if self.workload.statements().is_empty() {
             return Ok(());
         }
         let armed = engine.perform(&Job::Arm, &mut |engine| self.stop_if_interrupted(engine))?;
-        self.all_up(&armed, "the server and prepared the statement")
+        self.all_up(&armed, "the server and prepared its statements")
     }
 
     fn verify(&mut self, phase: Phase, control: &mut Control) -> Result<(), Failure> {

@@ -14,7 +14,7 @@ use bench_suite::request::example;
 use bench_suite::workloads;
 use model::Message;
 use model::message::{Failed, FailedKind};
-use model::request::{Account, Arrival, Endpoint, Load, Workload};
+use model::request::{Account, Arrival, Endpoint, Load, Oltp, OltpTest, Workload};
 
 /// What the server does with its n-th `DO 0`, from 0; returns what it sends, `None` to close.
 type Behaviour = fn(u64) -> Option<Vec<u8>>;
@@ -188,13 +188,13 @@ fn half_a_reply_is_waited_for_and_given_up() {
 fn an_error_or_a_wrong_answer_keeps_the_connection() {
     let report = load(
         |n| match n {
-            5 => Some(packet(1, b"\xff\xb5\x04#HY000Lock wait timeout")),
+            5 => Some(packet(1, b"\xff\x25\x05#70100Query execution was interrupted")),
             6 => Some(packet(1, &[0, 7, 0, 2, 0, 0, 0])),
             _ => Some(OK.to_vec()),
         },
         100,
     );
-    let expected = [("1205".to_string(), 1), ("wrong-answer".to_string(), 1)];
+    let expected = [("1317".to_string(), 1), ("wrong-answer".to_string(), 1)];
     assert_eq!((errors(&report), report.lost), (expected.to_vec(), 0));
 }
 
@@ -281,4 +281,76 @@ fn the_program_gives_up_on_a_silent_server_in_time() {
     let text = String::from_utf8(output.stdout).unwrap();
     let last: Message = serde_json::from_str(text.lines().last().unwrap()).unwrap();
     assert!(matches!(last, Message::Failed(Failed { kind: FailedKind::CannotConnect, .. })), "{last:?}");
+}
+
+/// A server that takes every transaction but those that `refuses` names by how many commits there were before: it says
+/// deadlock. Counts roll-backs.
+fn serve_transactions(
+    mut stream: UnixStream,
+    refuses: fn(u64) -> bool,
+    counts: &[AtomicU64; 2],
+) -> Option<()> {
+    let [commits, rollbacks] = counts;
+    let changed_one = packet(1, &[0, 1, 0, 2, 0, 0, 0]);
+    stream.write_all(&greeting()).ok()?;
+    receive(&mut stream)?;
+    stream.write_all(&packet(2, &[0, 0, 0, 2, 0, 0, 0])).ok()?;
+    let mut statements = 0;
+    loop {
+        let command = receive(&mut stream)?;
+        let reply = match command.as_slice() {
+            [0x16, ..] => {
+                statements += 1;
+                packet(1, &[0, statements, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])
+            }
+            [0x17, ..] => changed_one.clone(),
+            b"\x03COMMIT" if refuses(commits.fetch_add(1, Ordering::Relaxed)) => {
+                packet(1, b"\xff\xbd\x04#40001Deadlock found when trying to get lock")
+            }
+            b"\x03ROLLBACK" => {
+                rollbacks.fetch_add(1, Ordering::Relaxed);
+                OK.to_vec()
+            }
+            _ => OK.to_vec(),
+        };
+        stream.write_all(&reply).ok()?;
+    }
+}
+
+fn transactions(refuses: fn(u64) -> bool, operations: u64) -> (Report, u64) {
+    let folder = tempfile::tempdir().unwrap();
+    let counts = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
+    let of_server = counts.clone();
+    let server = listen(&folder, move |stream| {
+        serve_transactions(stream, refuses, &of_server);
+    });
+    let oltp =
+        Oltp { test: OltpTest::WriteOnly, tables: 1, rows: 1000, engine: model::request::Engine::InnoDb };
+    let workload = workloads::make(&Workload::Oltp(oltp), 1).unwrap();
+    let load = Load { connections: 1, operations: Some(operations), ..example().load };
+    let engine = Engine::start(&Backend::Server(server), &workload, &load, 1).unwrap();
+    engine.perform(&Job::Open, &mut |_| ()).unwrap();
+    engine.perform(&Job::Arm, &mut |_| ()).unwrap();
+    let start_ns = engine.clock().now_ns();
+    let run = Run { base: 0, limit: load.operations, start_ns, deadline_ns: start_ns + 20_000_000_000 };
+    let report = engine.perform(&Job::Run(run), &mut |_| ()).unwrap();
+    (report, counts[1].load(Ordering::Relaxed))
+}
+
+#[test]
+fn a_deadlock_is_rolled_back_and_the_same_transaction_begun_again() {
+    let (report, rollbacks) = transactions(|commits| commits == 3 || commits == 4, 50);
+    assert_eq!((report.recorder.operations(), report.recorder.error_count(), rollbacks), (50, 0, 2));
+    assert_eq!(report.recorder.retries(), [("1213".to_string(), 2)].into());
+    // Each of six commands, and the roll-back of each that was taken back.
+    assert_eq!(report.questions, 52 * 6 + 2);
+}
+
+#[test]
+fn a_transaction_that_never_succeeds_is_given_up_and_counted() {
+    let (report, rollbacks) = transactions(|commits| (3..14).contains(&commits), 50);
+    assert_eq!(report.recorder.operations(), 49);
+    assert_eq!(errors(&report), [("1213".to_string(), 1)]);
+    assert_eq!((report.recorder.retries()["1213"], rollbacks), (10, 11));
+    assert_eq!(report.sent, 50);
 }

@@ -61,6 +61,18 @@ fn the_distributions_build_is_benched() {
 }
 
 #[test]
+fn sysbenchs_tests_run_and_lose_no_row() {
+    let words = "--target x86_64 --on local --from distro --suite oltp --duration-s 1";
+    let (ended, records) = bench(&words.split(' ').collect::<Vec<_>>());
+    records[0].expect_sound(8);
+    for test in ["point-select", "read-only", "read-write", "write-only", "update-index", "random-ranges"] {
+        assert!(ended.stdout.contains(&format!("\toltp/{test}\t")), "{}", ended.stdout);
+    }
+    let rows: Vec<&str> = ended.stdout.lines().skip(1).collect();
+    assert!(rows.iter().all(|row| row.ends_with("\t0\tverified\tok")), "{}", ended.stdout);
+}
+
+#[test]
 fn this_hosts_own_target_runs_without_an_emulator() {
     let (_, records) =
         bench(&["--target", "x86_64", "--on", "local", "--from", "distro", "--duration-s", "1"]);

@@ -82,7 +82,7 @@ fn check_latency(latency: &Latency, operations: u64, wrong: &mut Vec<String>) {
 fn check_counts(m: &Measurement, wrong: &mut Vec<String>) {
     let failed: u64 = m.errors.values().sum();
     let ended = m.operations.saturating_add(failed);
-    if m.client_questions != ended {
+    if m.client_questions < ended {
         let sent = m.client_questions;
         wrong.push(format!("{sent} questions sent, but {} succeeded and {failed} failed", m.operations));
     }
@@ -152,6 +152,7 @@ mod tests {
             server_questions: Some(10),
             client_questions: 10,
             errors: [].into(),
+            retries: [].into(),
             ended_by: EndedBy::Duration,
         }
     }
@@ -212,7 +213,6 @@ mod tests {
         finds("latency of 9 operations", |_, l| l.count = 9);
         finds("throughput_per_s is 6", |m, _| m.throughput_per_s = Some(6.0));
         finds("9 questions sent", |m, _| m.client_questions = 9);
-        finds("11 questions sent", |m, _| m.client_questions = 11);
         finds("error 1205 is listed", |m, _| m.errors = [("1205".to_string(), 0)].into());
         finds("connections_up_at_start is 3 of 2", |m, _| m.connections_up_at_start = 3);
         finds("connections_up_at_end is 3 of 2", |m, _| m.connections_up_at_end = 3);

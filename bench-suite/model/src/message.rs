@@ -249,11 +249,16 @@ pub struct Measurement {
     /// Difference of the server's `Questions` counter over the timed part, less the client's own control queries;
     /// `None` with the null back-end.
     pub server_questions: Option<u64>,
-    /// Questions the client sent in the timed part; equals `server_questions` when nothing else talks to the server.
+    /// Questions the client sent in the timed part, several for a transaction; equals `server_questions` when nothing
+    /// else talks to the server.
     pub client_questions: u64,
     /// Failed operations by code: the server's error number (`1205`), or the client's: `wrong-answer`,
     /// `connection-lost`, `reply-timeout` (then given up, too), `protocol` (garbage, then given up).
     pub errors: BTreeMap<String, u64>,
+    /// Operations that were begun again, by the server's error number: a deadlock (1213), a lock that was not got in
+    /// time (1205). What succeeded at last is no error.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub retries: BTreeMap<String, u64>,
     /// What ended the timed part.
     pub ended_by: EndedBy,
 }

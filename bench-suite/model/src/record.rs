@@ -15,7 +15,7 @@ use crate::message::{Caveat, Message};
 use crate::request::{Load, Workload};
 
 /// Version of the record format; readers refuse another one.
-pub const SCHEMA_VERSION: u32 = 3;
+pub const SCHEMA_VERSION: u32 = 4;
 /// The oldest version that readers take: what came since is lines and values that it does not have.
 const OLDEST_VERSION: u32 = 2;
 

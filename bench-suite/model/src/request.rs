@@ -111,6 +111,63 @@ pub enum Workload {
     Do0,
     /// Keyed operations through the NDB API, as NDB's own flexAsynch does them.
     Flexasync(Flexasync),
+    /// A test of sysbench's OLTP family.
+    Oltp(Oltp),
+}
+
+/// A test of sysbench's OLTP family on its tables, statements prepared.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Oltp {
+    /// Which.
+    pub test: OltpTest,
+    /// Tables (`--tables`): `sbtest1` and on; each statement takes one at random.
+    pub tables: u32,
+    /// Rows of each (`--table-size`).
+    pub rows: u64,
+    /// The tables' storage engine.
+    #[serde(default, skip_serializing_if = "Engine::is_default")]
+    pub engine: Engine,
+}
+
+/// sysbench's OLTP tests, without its `oltp_`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub enum OltpTest {
+    /// A row by its key.
+    PointSelect,
+    /// A transaction of 10 rows by their keys and 4 ranges of 100 rows: plain, summed up, sorted, distinct.
+    ReadOnly,
+    /// The same with the writes of `write-only`.
+    ReadWrite,
+    /// A transaction that changes a row in its index, changes another, deletes one and inserts it again.
+    WriteOnly,
+    /// A row changed in its index, committed at once.
+    UpdateIndex,
+    /// A row changed elsewhere.
+    UpdateNonIndex,
+    /// Rows with one of 10 values of an indexed column.
+    RandomPoints,
+    /// Rows counted whose indexed column is in one of 10 ranges.
+    RandomRanges,
+}
+
+impl OltpTest {
+    /// As tables print it.
+    pub fn name(self) -> &'static str {
+        match self {
+            OltpTest::PointSelect => "point-select",
+            OltpTest::ReadOnly => "read-only",
+            OltpTest::ReadWrite => "read-write",
+            OltpTest::WriteOnly => "write-only",
+            OltpTest::UpdateIndex => "update-index",
+            OltpTest::UpdateNonIndex => "update-non-index",
+            OltpTest::RandomPoints => "random-points",
+            OltpTest::RandomRanges => "random-ranges",
+        }
+    }
 }
 
 /// Phases insert, read, update, read, delete over the same keys. In parentheses: what flexAsynch calls it. Its threads
@@ -191,7 +248,7 @@ impl Flexasync {
 
 impl Workload {
     /// Every workload's name, for messages that suggest one.
-    pub const NAMES: [&str; 3] = ["point-select", "do0", "flexasync"];
+    pub const NAMES: [&str; 4] = ["point-select", "do0", "flexasync", "oltp"];
 
     /// Name with its variant, as tables print it: `point-select/prepared`, `point-select/prepared/ndbcluster`, `do0`.
     pub fn label(&self) -> String {
@@ -208,6 +265,8 @@ impl Workload {
             }
             Workload::Do0 => "do0".into(),
             Workload::Flexasync(_) => "flexasync".into(),
+            Workload::Oltp(Oltp { test, engine: Engine::InnoDb, .. }) => format!("oltp/{}", test.name()),
+            Workload::Oltp(Oltp { test, .. }) => format!("oltp/{}/ndbcluster", test.name()),
         }
     }
 }

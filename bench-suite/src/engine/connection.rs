@@ -27,6 +27,8 @@ pub enum Doing {
     Idle,
     /// An operation is in flight.
     Busy,
+    /// Taking back what a failed operation has done.
+    RollingBack,
 }
 
 /// Why a connection is not up.
@@ -95,16 +97,24 @@ pub struct Connection {
     pub session: Session,
     /// What it is doing.
     pub doing: Doing,
-    /// Since when; of an operation: when it was sent.
+    /// Since when it waits for a reply.
     pub since_ns: u64,
     /// When the operation in flight was due.
     pub due_ns: u64,
+    /// When it was sent.
+    pub sent_ns: u64,
     /// Whether it is among those that wait for an operation to be due.
     pub waits_for_due: bool,
     /// The operation in flight.
     pub number: u64,
-    /// The prepared statement, once there is one.
-    pub statement: Option<u32>,
+    /// Which of its commands.
+    pub step: u32,
+    /// How often it was begun again.
+    pub retries: u32,
+    /// Whether it is to be begun again.
+    pub again: bool,
+    /// The prepared statements, as far as there are any.
+    pub statements: Vec<u32>,
     /// Why it is down, if it is.
     pub cause: Cause,
     /// When to connect again.
@@ -123,9 +133,13 @@ impl Connection {
             doing: Doing::Down,
             since_ns: 0,
             due_ns: 0,
+            sent_ns: 0,
             waits_for_due: false,
             number: 0,
-            statement: None,
+            step: 0,
+            retries: 0,
+            again: false,
+            statements: Vec::new(),
             cause: Cause::New,
             retry_at_ns: 0,
             backoff_ns: FIRST_BACKOFF_NS,
@@ -150,7 +164,8 @@ impl Connection {
         registry.register(&mut socket, token, Interest::READABLE)?;
         self.socket = Some(socket);
         self.session = session;
-        self.statement = None;
+        self.statements.clear();
+        self.again = false;
         self.waits_to_write = false;
         self.doing = Doing::LoggingIn;
         Ok(())
@@ -164,7 +179,8 @@ impl Connection {
     /// Drops the socket, to be connected again after a while that doubles each time.
     pub fn close(&mut self, cause: Cause, now_ns: u64) {
         self.socket = None;
-        self.statement = None;
+        self.statements.clear();
+        self.again = false;
         self.doing = Doing::Down;
         self.cause = cause;
         self.retry_at_ns = now_ns + self.backoff_ns;

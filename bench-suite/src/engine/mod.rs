@@ -89,8 +89,10 @@ pub struct Report {
     pub backlog_max: u64,
     /// Operations due and not sent at the end.
     pub unsent: u64,
-    /// Operations sent.
+    /// Operations begun.
     pub sent: u64,
+    /// Commands sent for them.
+    pub questions: u64,
     /// When its last operation had ended.
     pub ended_ns: u64,
     /// Whether its share of a limited number of operations was done.
@@ -118,6 +120,7 @@ impl Report {
         self.backlog_max += other.backlog_max;
         self.unsent += other.unsent;
         self.sent += other.sent;
+        self.questions += other.questions;
         self.ended_ns = self.ended_ns.max(other.ended_ns);
         self.exhausted &= other.exhausted;
         self.up += other.up;
@@ -174,6 +177,9 @@ struct Context {
     running: bool,
     exhausted: bool,
     sent: u64,
+    /// Commands of an operation.
+    commands: u32,
+    questions: u64,
 }
 
 impl Context {
@@ -183,7 +189,7 @@ impl Context {
         (self.backlog_max, self.unsent) = (0, 0);
         self.counters.set_operations(0);
         self.counters.set_errors(0);
-        self.sent = 0;
+        (self.sent, self.questions) = (0, 0);
         self.exhausted = false;
         self.running = false;
         if let Job::Run(run) = job {
@@ -279,6 +285,7 @@ impl Context {
             backlog_max: self.backlog_max,
             unsent: self.unsent,
             sent: self.sent,
+            questions: self.questions,
             ended_ns: self.clock.now_ns(),
             exhausted: self.exhausted,
             ..Report::default()
@@ -343,6 +350,8 @@ impl Engine {
                 running: false,
                 exhausted: false,
                 sent: 0,
+                commands: workload.commands(),
+                questions: 0,
             };
             let worker: Box<dyn Worker> = match backend {
                 Backend::Null => Box::new(null::NullWorker::new(context)),

@@ -10,13 +10,16 @@ use super::{Context, Job, Report, Worker};
 pub struct NullWorker {
     context: Context,
     packet: Vec<u8>,
+    /// What a server might have called them.
+    statements: Vec<u32>,
 }
 
 impl NullWorker {
     /// A worker that nobody answers.
     pub fn new(context: Context) -> Self {
         context.counters.set_up(context.width);
-        NullWorker { context, packet: Vec::with_capacity(256) }
+        let statements = (1..=context.workload.statements().len() as u32).collect();
+        NullWorker { context, packet: Vec::with_capacity(256), statements }
     }
 }
 
@@ -32,12 +35,15 @@ impl Worker for NullWorker {
                 now = context.clock.now_ns();
                 continue;
             };
-            self.packet.clear();
-            self.packet.extend_from_slice(&[0; 4]);
-            context.workload.encode(due.number, 1, &mut self.packet);
-            let length = (self.packet.len() - 4) as u32;
-            self.packet[..3].copy_from_slice(&length.to_le_bytes()[..3]);
-            black_box(&self.packet);
+            for step in 0..context.commands {
+                self.packet.clear();
+                self.packet.extend_from_slice(&[0; 4]);
+                context.workload.encode(due.number, step, &self.statements, &mut self.packet);
+                let length = (self.packet.len() - 4) as u32;
+                self.packet[..3].copy_from_slice(&length.to_le_bytes()[..3]);
+                black_box(&self.packet);
+            }
+            context.questions += u64::from(context.commands);
             let end = context.clock.now_ns();
             context.succeeded(end, due.due_ns, now);
             now = end;

@@ -50,6 +50,7 @@ pub struct Recorder {
     operations: u64,
     errors: BTreeMap<ErrorCode, u64>,
     error_count: u64,
+    retries: BTreeMap<u16, u64>,
 }
 
 impl Default for Recorder {
@@ -65,6 +66,7 @@ impl Default for Recorder {
             operations: 0,
             errors: BTreeMap::new(),
             error_count: 0,
+            retries: BTreeMap::new(),
         }
     }
 }
@@ -84,6 +86,16 @@ impl Recorder {
     pub fn error(&mut self, code: ErrorCode) {
         *self.errors.entry(code).or_default() += 1;
         self.error_count += 1;
+    }
+
+    /// An operation was begun again after the server's error.
+    pub fn retried(&mut self, code: u16) {
+        *self.retries.entry(code).or_default() += 1;
+    }
+
+    /// Operations begun again, by the server's error.
+    pub fn retries(&self) -> BTreeMap<String, u64> {
+        self.retries.iter().map(|(code, count)| (code.to_string(), *count)).collect()
     }
 
     /// Operations that succeeded.
@@ -116,6 +128,9 @@ impl Recorder {
         self.sum_ns += other.sum_ns;
         self.operations += other.operations;
         self.error_count += other.error_count;
+        for (code, count) in &other.retries {
+            *self.retries.entry(*code).or_default() += count;
+        }
         for (code, count) in &other.errors {
             *self.errors.entry(*code).or_default() += count;
         }

@@ -25,6 +25,10 @@ const LOGINS_AT_ONCE: usize = 32;
 const SWEEP_NS: u64 = 100_000_000;
 /// While some connection is not up.
 const BUSY_SWEEP_NS: u64 = 5_000_000;
+/// Server errors after which an operation is begun again: a deadlock, and a lock that was not got in time.
+const RETRIED: [u16; 2] = [1213, 1205];
+/// How often at most.
+const MAX_RETRIES: u32 = 10;
 /// How long connections that are refused at once are tried before the ramp is given up.
 const REFUSED_PATIENCE_NS: u64 = 3_000_000_000;
 
@@ -262,9 +266,19 @@ impl ServerWorker {
     /// The connection is gone; an operation in flight has failed.
     fn lose(&mut self, index: usize, cause: Cause, now: u64) {
         let connection = &mut self.connections[index];
-        if connection.doing == Doing::Busy {
-            self.in_flight -= 1;
-            self.context.failed(cause.code());
+        match connection.doing {
+            Doing::Busy => {
+                self.in_flight -= 1;
+                self.context.failed(cause.code());
+            }
+            // What failed has been counted; what was to be tried again has not.
+            Doing::RollingBack => {
+                self.in_flight -= 1;
+                if connection.again {
+                    self.context.failed(cause.code());
+                }
+            }
+            _ => {}
         }
         if connection.is_up() {
             self.lost += 1;
@@ -325,25 +339,71 @@ impl ServerWorker {
         };
         let now = self.context.clock.now_ns();
         match (doing, reply) {
-            (Doing::Busy, Reply::Error(error)) => self.context.failed(ErrorCode::Server(error.code)),
-            (Doing::Busy, reply) if self.context.workload.check(number, &reply) => {
-                self.context.succeeded(now, connection.due_ns, connection.since_ns);
+            (Doing::Busy, Reply::Error(error)) => {
+                self.refused(index, error.code);
+                self.take_back(index, now)?;
+                return Ok(true);
             }
-            (Doing::Busy, _) => self.context.failed(ErrorCode::WrongAnswer),
+            (Doing::Busy, reply) if self.context.workload.check(number, connection.step, &reply) => {
+                connection.step += 1;
+                if connection.step < self.context.commands {
+                    self.ask(index, now)?;
+                    return Ok(true);
+                }
+                self.context.succeeded(now, connection.due_ns, connection.sent_ns);
+            }
+            (Doing::Busy, _) => {
+                self.context.failed(ErrorCode::WrongAnswer);
+                self.take_back(index, now)?;
+                return Ok(true);
+            }
             (Doing::Inspecting, reply) => self.cipher = Some(cipher(&reply)),
             (Doing::Preparing, Reply::Prepared(prepared)) => {
-                connection.statement = Some(prepared.statement);
+                connection.statements.push(prepared.statement);
             }
+            (Doing::RollingBack, Reply::Error(error)) => return Err(ClientError::Refused(error).into()),
             (_, Reply::Error(error)) => {
                 self.cannot_prepare(&error);
                 return Err(ClientError::Refused(error).into());
             }
             _ => {}
         }
-        self.in_flight -= u32::from(doing == Doing::Busy);
+        self.ended_operation(index, doing, now);
+        Ok(true)
+    }
+
+    /// Counts what the server refused, unless it is to be tried again.
+    fn refused(&mut self, index: usize, code: u16) {
+        let connection = &mut self.connections[index];
+        connection.again = RETRIED.contains(&code) && connection.retries < MAX_RETRIES;
+        if connection.again {
+            connection.retries += 1;
+            self.context.recorder.retried(code);
+        } else {
+            self.context.failed(ErrorCode::Server(code));
+        }
+    }
+
+    /// A failed transaction's work is undone before anything else is done on its connection.
+    fn take_back(&mut self, index: usize, now: u64) -> Result<(), Cause> {
+        if self.context.commands == 1 {
+            self.ended_operation(index, Doing::Busy, now);
+            return Ok(());
+        }
+        let connection = &mut self.connections[index];
+        connection.session.query("ROLLBACK")?;
+        connection.doing = Doing::RollingBack;
+        connection.since_ns = now;
+        self.context.questions += 1;
+        connection.write(&self.registry, Token(index))
+    }
+
+    /// The connection is free: for the same operation once more, or the next.
+    #[inline]
+    fn ended_operation(&mut self, index: usize, doing: Doing, now: u64) {
+        self.in_flight -= u32::from(matches!(doing, Doing::Busy | Doing::RollingBack));
         self.connections[index].doing = Doing::Idle;
         self.advance(index, now);
-        Ok(true)
     }
 
     fn came_up(&mut self, index: usize) {
@@ -383,23 +443,22 @@ impl ServerWorker {
     #[inline]
     fn try_advance(&mut self, index: usize, now: u64) -> Result<(), Cause> {
         let connection = &mut self.connections[index];
-        let statement = self.context.workload.statement();
+        let wanted = self.context.workload.statements();
         connection.since_ns = now;
         if index == 0 && self.context.first == 0 && self.cipher.is_none() {
             connection.session.query("SHOW SESSION STATUS LIKE 'Ssl_cipher'")?;
             connection.doing = Doing::Inspecting;
-        } else if let (true, None, Some(sql)) = (self.armed, connection.statement, statement) {
+        } else if let (true, Some(sql)) = (self.armed, wanted.get(connection.statements.len())) {
             connection.session.prepare(sql)?;
             connection.doing = Doing::Preparing;
+        } else if std::mem::take(&mut connection.again) {
+            return self.begin_operation(index, now);
         } else if let Some(due) = self.context.next_operation(now) {
-            // From here on a loss is this operation's failure.
             connection.number = due.number;
             connection.due_ns = due.due_ns;
-            connection.doing = Doing::Busy;
-            self.in_flight += 1;
-            let out = connection.session.begin_command()?;
-            self.context.workload.encode(due.number, connection.statement.unwrap_or(0), out);
-            connection.session.end_command(self.context.workload.expect());
+            connection.sent_ns = now;
+            connection.retries = 0;
+            return self.begin_operation(index, now);
         } else {
             if self.context.running && !connection.waits_for_due {
                 connection.waits_for_due = true;
@@ -407,6 +466,29 @@ impl ServerWorker {
             }
             return Ok(());
         }
+        connection.write(&self.registry, Token(index))
+    }
+
+    /// From here on a loss is this operation's failure.
+    #[inline]
+    fn begin_operation(&mut self, index: usize, now: u64) -> Result<(), Cause> {
+        let connection = &mut self.connections[index];
+        connection.doing = Doing::Busy;
+        connection.step = 0;
+        self.in_flight += 1;
+        self.ask(index, now)
+    }
+
+    /// Sends the operation's next command.
+    #[inline]
+    fn ask(&mut self, index: usize, now: u64) -> Result<(), Cause> {
+        let connection = &mut self.connections[index];
+        let workload = &self.context.workload;
+        connection.since_ns = now;
+        let out = connection.session.begin_command()?;
+        workload.encode(connection.number, connection.step, &connection.statements, out);
+        connection.session.end_command(workload.expect(connection.step));
+        self.context.questions += 1;
         connection.write(&self.registry, Token(index))
     }
 }

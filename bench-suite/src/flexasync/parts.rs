@@ -94,6 +94,7 @@ impl Part {
             server_questions: None,
             client_questions: operations + failed,
             errors: self.recorder.errors(),
+            retries: self.recorder.retries(),
             ended_by,
         })
     }

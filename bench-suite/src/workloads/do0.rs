@@ -12,20 +12,16 @@ use crate::failure::Failure;
 pub struct Do0;
 
 impl Workload for Do0 {
-    fn statement(&self) -> Option<&str> {
-        None
-    }
-
-    fn expect(&self) -> Expect {
+    fn expect(&self, _step: u32) -> Expect {
         Expect::Text
     }
 
-    fn encode(&self, _number: u64, _statement: u32, out: &mut Vec<u8>) {
+    fn encode(&self, _number: u64, _step: u32, _statements: &[u32], out: &mut Vec<u8>) {
         out.push(command::QUERY);
         out.extend_from_slice(b"DO 0");
     }
 
-    fn check(&self, _number: u64, reply: &Reply<'_>) -> bool {
+    fn check(&self, _number: u64, _step: u32, reply: &Reply<'_>) -> bool {
         matches!(reply, Reply::Ok(ok) if ok.affected_rows == 0)
     }
 

@@ -2,7 +2,9 @@
 
 mod dataset;
 mod do0;
+mod oltp;
 mod point_select;
+mod stamp;
 
 use std::sync::Arc;
 
@@ -18,17 +20,26 @@ use crate::failure::Failure;
 /// Its operations are numbered: everything about one is a function of the seed and its number, so every run
 /// can be repeated, and threads need not agree on anything.
 pub trait Workload: Send + Sync {
-    /// The statement that each connection prepares before the load; `None` where operations are text.
-    fn statement(&self) -> Option<&str>;
+    /// The statements that each connection prepares before the load, in their order; none where operations are text.
+    fn statements(&self) -> &[String] {
+        &[]
+    }
 
-    /// What kind of reply an operation has.
-    fn expect(&self) -> Expect;
+    /// Commands of an operation. Several are a transaction: the next is sent when the one before it was answered
+    /// rightly.
+    fn commands(&self) -> u32 {
+        1
+    }
 
-    /// Appends operation `number`'s command, to be sent on a connection that prepared `statement`.
-    fn encode(&self, number: u64, statement: u32, out: &mut Vec<u8>);
+    /// What kind of reply a command has; `step` counts an operation's commands from 0.
+    fn expect(&self, step: u32) -> Expect;
 
-    /// Whether the server answered operation `number` rightly. Errors never come here.
-    fn check(&self, number: u64, reply: &Reply<'_>) -> bool;
+    /// Appends a command of operation `number`, to be sent on a connection that prepared the statements under these
+    /// ids.
+    fn encode(&self, number: u64, step: u32, statements: &[u32], out: &mut Vec<u8>);
+
+    /// Whether the server answered it rightly. Errors never come here.
+    fn check(&self, number: u64, step: u32, reply: &Reply<'_>) -> bool;
 
     /// Creates and loads the data, unless it is there.
     fn prepare(&self, control: &mut Control) -> Result<(), Failure>;
@@ -39,13 +50,19 @@ pub trait Workload: Send + Sync {
 
 /// The workload that `request` asks for; those that are not of SQL are refused.
 pub fn make(request: &model::request::Workload, seed: u64) -> Result<Arc<dyn Workload>, Failure> {
-    match *request {
-        model::request::Workload::PointSelect { statement, rows, engine } => {
+    match request {
+        &model::request::Workload::PointSelect { statement, rows, engine } => {
             Ok(Arc::new(point_select::PointSelect::new(statement, Dataset { rows, engine }, seed)))
         }
         model::request::Workload::Do0 => Ok(Arc::new(do0::Do0)),
+        model::request::Workload::Oltp(oltp) => Ok(Arc::new(oltp::OltpWorkload::new(oltp, seed))),
         model::request::Workload::Flexasync(_) => Err(needs_sql(request)),
     }
+}
+
+/// A check of the data.
+fn check(name: &str, expected: impl ToString, found: impl ToString) -> DataCheck {
+    DataCheck { check: name.into(), expected: expected.to_string(), found: found.to_string() }
 }
 
 /// A workload and a back-end that do not belong together.

@@ -20,15 +20,19 @@ pub struct PointSelect {
     dataset: Dataset,
     /// The statement without its parameter.
     text: Vec<u8>,
-    /// The statement with a place for it.
-    prepared: String,
+    /// The statement with a place for it, where it is prepared.
+    prepared: Vec<String>,
 }
 
 impl PointSelect {
     /// Selects from the rows of `dataset`.
     pub fn new(statement: Statement, dataset: Dataset, seed: u64) -> Self {
         let text = format!("SELECT c FROM portbench.{} WHERE id=", dataset.table());
-        PointSelect { statement, seed, dataset, prepared: format!("{text}?"), text: text.into_bytes() }
+        let prepared = match statement {
+            Statement::Prepared => vec![format!("{text}?")],
+            Statement::Text => Vec::new(),
+        };
+        PointSelect { statement, seed, dataset, prepared, text: text.into_bytes() }
     }
 
     /// The row that operation `number` asks for.
@@ -39,11 +43,11 @@ impl PointSelect {
 }
 
 impl Workload for PointSelect {
-    fn statement(&self) -> Option<&str> {
-        (self.statement == Statement::Prepared).then_some(self.prepared.as_str())
+    fn statements(&self) -> &[String] {
+        &self.prepared
     }
 
-    fn expect(&self) -> Expect {
+    fn expect(&self, _step: u32) -> Expect {
         match self.statement {
             Statement::Prepared => Expect::Binary,
             Statement::Text => Expect::Text,
@@ -51,12 +55,12 @@ impl Workload for PointSelect {
     }
 
     #[inline]
-    fn encode(&self, number: u64, statement: u32, out: &mut Vec<u8>) {
+    fn encode(&self, number: u64, _step: u32, statements: &[u32], out: &mut Vec<u8>) {
         let id = self.id(number);
         match self.statement {
             Statement::Prepared => {
                 out.push(command::STMT_EXECUTE);
-                out.extend_from_slice(&statement.to_le_bytes());
+                out.extend_from_slice(&statements.first().copied().unwrap_or_default().to_le_bytes());
                 // No cursor; once; no parameter is NULL; types follow.
                 out.extend_from_slice(&[0, 1, 0, 0, 0, 0, 1]);
                 out.extend_from_slice(&UNSIGNED_LONGLONG);
@@ -71,7 +75,7 @@ impl Workload for PointSelect {
     }
 
     #[inline]
-    fn check(&self, number: u64, reply: &Reply<'_>) -> bool {
+    fn check(&self, number: u64, _step: u32, reply: &Reply<'_>) -> bool {
         let Reply::Rows(rows) = reply else { return false };
         let (1, 1, Some(row)) = (rows.len(), rows.width(), rows.raw(0)) else { return false };
         let value = match self.statement {
@@ -122,19 +126,19 @@ mod tests {
 
     fn encoded(statement: Statement, number: u64) -> Vec<u8> {
         let mut out = Vec::new();
-        workload(statement).encode(number, 0x0102, &mut out);
+        workload(statement).encode(number, 0, &[0x0102], &mut out);
         out
     }
 
     #[test]
     fn each_engine_has_a_table_of_its_own() {
         assert_eq!(
-            workload(Statement::Prepared).statement(),
-            Some("SELECT c FROM portbench.point_select WHERE id=?")
+            workload(Statement::Prepared).statements(),
+            ["SELECT c FROM portbench.point_select WHERE id=?"]
         );
         let ndb = Dataset { rows: 10_000, engine: Engine::NdbCluster };
         let workload = PointSelect::new(Statement::Prepared, ndb, 7);
-        assert_eq!(workload.statement(), Some("SELECT c FROM portbench.point_select_ndb WHERE id=?"));
+        assert_eq!(workload.statements(), ["SELECT c FROM portbench.point_select_ndb WHERE id=?"]);
     }
 
     #[test]
@@ -165,6 +169,6 @@ mod tests {
     fn no_other_reply_than_the_row_is_right() {
         let workload = workload(Statement::Text);
         let ok = crate::client::OkReply { affected_rows: 0, warnings: 0 };
-        assert!(!workload.check(0, &Reply::Ok(ok)));
+        assert!(!workload.check(0, 0, &Reply::Ok(ok)));
     }
 }

@@ -6,7 +6,9 @@ use std::fmt::Display;
 use std::ops::RangeInclusive;
 
 use anyhow::Result;
-use model::request::{Arrival, Coordinator, Engine, Flexasync, Load, SendWhen, Statement, Workload};
+use model::request::{
+    Arrival, Coordinator, Engine, Flexasync, Load, Oltp, OltpTest, SendWhen, Statement, Workload,
+};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 
@@ -20,6 +22,9 @@ const MAX_SECONDS: f64 = 1e6;
 const MAX_CONNECTIONS: u32 = 100_000;
 const MAX_THREADS: u32 = 1024;
 const MAX_ROWS: u64 = 1 << 40;
+/// Of oltp: its key is a signed 32-bit integer.
+const MAX_OLTP_ROWS: u64 = (1 << 31) - 1000;
+const MAX_OLTP_TABLES: u32 = 1000;
 const MAX_RATE_PER_S: f64 = 1e8;
 
 /// One file of `bench-suite/suites`. Values are checked while it is read, so that a wrong one is told with its line.
@@ -71,7 +76,11 @@ struct Written {
     arrival: Option<Spread>,
     /// `prepared` or `text`; for workloads with a choice.
     statement: Option<Statement>,
-    /// Rows of the table; for workloads with one.
+    /// Which of sysbench's tests, for oltp.
+    test: Option<OltpTest>,
+    /// Tables, for oltp; left out: 1.
+    tables: Option<u32>,
+    /// Rows of the table, of each of them; for workloads with one.
     #[serde(default, deserialize_with = "rows")]
     rows: Option<u64>,
     /// `InnoDB`, which is what it is left out for, or `NDBCLUSTER`; for workloads with a table.
@@ -222,11 +231,32 @@ impl TryFrom<Written> for Entry {
 
     /// `Err` where fields do not belong together.
     fn try_from(written: Written) -> Result<Self, String> {
-        let Written { name, connections, rate_per_s, arrival, statement, rows, engine, threads, flexasync } =
-            written;
-        if arrival.is_some() && rate_per_s.is_none() {
-            return Err(format!("{name}: `arrival` is of a `rate-per-s`, which is not given"));
+        if written.arrival.is_some() && written.rate_per_s.is_none() {
+            return Err(format!("{}: `arrival` is of a `rate-per-s`, which is not given", written.name));
         }
+        if let (Some(threads), Some(connections)) = (written.threads, written.connections)
+            && threads > connections
+        {
+            return Err(format!("{}: has more `threads` than `connections`", written.name));
+        }
+        if written.name == "oltp" {
+            return written.oltp();
+        }
+        if written.test.is_some() || written.tables.is_some() {
+            return Err(format!("{}: `test` and `tables` are oltp's", written.name));
+        }
+        let Written {
+            name,
+            connections,
+            rate_per_s,
+            arrival,
+            statement,
+            rows,
+            engine,
+            threads,
+            flexasync,
+            ..
+        } = written;
         let arrival = arrival.unwrap_or_default().arrival(rate_per_s);
         if name == "flexasync" {
             return flexasync_entry(
@@ -239,9 +269,6 @@ impl TryFrom<Written> for Entry {
         let connections = connections.ok_or_else(|| format!("{name}: needs `connections`"))?;
         if flexasync.is_some() {
             return Err(format!("{name}: has no `flexasync`"));
-        }
-        if threads.is_some_and(|threads| threads > connections) {
-            return Err(format!("{name}: has more `threads` than `connections`"));
         }
         let missing = |what: &str| format!("{name}: needs {what}");
         let workload = match name.as_str() {
@@ -257,6 +284,28 @@ impl TryFrom<Written> for Entry {
             other => return Err(unknown("workload", other, &names()).to_string()),
         };
         Ok(Entry { workload, connections, arrival, threads })
+    }
+}
+
+impl Written {
+    /// One of sysbench's tests.
+    fn oltp(self) -> Result<Entry, String> {
+        if self.statement.is_some() || self.flexasync.is_some() {
+            return Err("oltp: its statements are prepared; it has no `statement` and no `flexasync`".into());
+        }
+        let (rows, tables) = (self.rows.ok_or("oltp: needs `rows`")?, self.tables.unwrap_or(1));
+        if rows > MAX_OLTP_ROWS || !(1..=MAX_OLTP_TABLES).contains(&tables) {
+            let what =
+                format!("oltp: at most {MAX_OLTP_ROWS} `rows` in each of 1 to {MAX_OLTP_TABLES} `tables`");
+            return Err(what);
+        }
+        let test = self.test.ok_or("oltp: needs `test`, e.g. read-only")?;
+        Ok(Entry {
+            workload: Workload::Oltp(Oltp { test, tables, rows, engine: self.engine.unwrap_or_default() }),
+            connections: self.connections.ok_or("oltp: needs `connections`")?,
+            arrival: self.arrival.unwrap_or_default().arrival(self.rate_per_s),
+            threads: self.threads,
+        })
     }
 }
 
